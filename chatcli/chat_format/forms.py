@@ -20,6 +20,8 @@ Json = dict[str, Any]
 
 # An id that every template takes which is particular about them (Mistral's want nine letters and digits).
 NINE = re.compile("[a-zA-Z0-9]{9}")
+# Three names are in use for it; a template that drops old thinking ignores them.
+THINKING_NAMES = ("reasoning_content", "reasoning", "thinking")
 # What tells texts apart that stand in another's message.
 BETWEEN = "\n\n"
 
@@ -80,7 +82,7 @@ class Forms:
     # The text of a reply that calls. What is inserted does not go through the template.
     beside: Literal["together", "inserted", "before", "text"] = "together"
     # Its thinking, where it has text too.
-    thought: Literal["together", "joined"] = "together"
+    thought: Literal["together", "joined", "dropped"] = "together"
     tools: Literal["nested", "flat", "definitions", "functions", "withheld"] = "nested"
     no_tools: Literal["none", "empty"] = "none"
 
@@ -161,8 +163,7 @@ def _turns(message: Sewn, forms: Forms) -> Iterable[Json]:
         images = [{"type": "image"} for _ in range(message.images)]
         turn["content"] = [*images, {"type": "text", "text": message.text}]
     if message.thinking:
-        # Three names are in use for it; a template that drops old thinking ignores them.
-        turn |= dict.fromkeys(("reasoning_content", "reasoning", "thinking"), message.thinking)
+        turn |= dict.fromkeys(THINKING_NAMES, message.thinking)
     if not message.calls:
         yield turn
         return
@@ -171,9 +172,12 @@ def _turns(message: Sewn, forms: Forms) -> Iterable[Json]:
         yield {**turn, "content": "\n".join(filter(None, (message.text, calls)))}
         return
     text = "" if forms.beside == "inserted" else message.text
-    if text and message.thinking and forms.thought == "joined":
-        turn |= dict.fromkeys(("reasoning_content", "reasoning", "thinking"), _sum(message.thinking, text))
-        text = ""
+    if text and message.thinking and forms.thought != "together":
+        if forms.thought == "joined":
+            turn |= dict.fromkeys(THINKING_NAMES, _sum(message.thinking, text))
+            text = ""
+        else:
+            turn = {"role": message.role}
     elif text and forms.beside == "before":
         yield turn
         turn, text = {"role": message.role}, ""

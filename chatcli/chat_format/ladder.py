@@ -247,7 +247,8 @@ STEPS: tuple[Step, ...] = (
         [([_user(QUESTION), THINKING, *_results(THINKING, RESULT)], (REPLY, *CALL_WORDS, RESULT))],
         [
             ({}, ""),
-            ({"thought": "joined"}, "text before a call is part of the thinking, where there is some"),
+            ({"thought": "joined"}, "text before a call is part of the thinking where there is some"),
+            ({"thought": "dropped"}, "thinking is left out where there are text and a call"),
         ],
         "does not show text and thinking beside a call",
         ("text and call",),
@@ -471,7 +472,7 @@ def _frame(forms: Forms, render: Render, control: re.Pattern[str]) -> Frame | No
     start = _common(calling[0], before)
     begins_alike = not before[start:].strip()
     if not begins_alike and calling[0].startswith(prompt):
-        start, begins_alike = len(prompt), True
+        start = len(prompt)
     for mark in control.finditer(calling[0]):
         # What differs may begin alike.
         start = mark.start() if mark.start() < start < mark.end() else start
@@ -501,10 +502,8 @@ def _frame(forms: Forms, render: Render, control: re.Pattern[str]) -> Frame | No
         led = lead in text[:place] if counted else text[:place].endswith(lead)
         if not end or not led or until < 0 or RESULT in text[place:until]:
             return None
-    if (
-        not closes
-        and several.calls[-1].name not in calling[1][: calling[1].index(end, calling[1].index(word))]
-    ):
+    both = calling[1][: calling[1].index(end, calling[1].index(word))]
+    if not closes and getattr(several.calls[-1], by) not in both:
         return None
     return Frame(lead, end, counted, closes, by)
 

@@ -11,6 +11,7 @@ import copy
 import datetime
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -59,8 +60,9 @@ INVENTED_IMAGE = Picture("", "", "", 0, 0)
 INVENTED_QUESTION = Message("user", INVENTED_TEXTS[0])
 INVENTED_CALL = ToolCall("tool", "{}", "call")
 # In place of the name of what a reply calls, while the template shows the call: what was written goes there.
-# A noncharacter around a number, which no message holds.
+# A noncharacter around two numbers.
 PLACEHOLDER = "\ufdd1"
+PLACEHOLDERS = re.compile(f"{PLACEHOLDER}\\d+\\.\\d+{PLACEHOLDER}")
 
 
 class Limit:
@@ -310,6 +312,17 @@ class Template:
         So the tokens are those that were generated, not those of the same JSON written otherwise. None where
         the template does not show the calls of a reply one after the other.
         """
+        by_id = learned.frame is not None and learned.frame.by == "id"
+        # A template may look up a call's name where it shows the result.
+        names = {
+            _placeholder(number, at): call.id if by_id else call.name
+            for number, reply in enumerate(replies)
+            for at, call in enumerate(reply.calls)
+        }
+
+        def named(part: str) -> str:
+            return PLACEHOLDERS.sub(lambda mark: names.get(mark[0], mark[0]), part)
+
         parts, done = [], 0
         for number, reply in enumerate(replies):
             as_text = calls_as_text(reply, learned.forms)
@@ -317,21 +330,15 @@ class Template:
             if shown is None:
                 return None
             start, end = shown
-            part = text[start:end]
-            for call in reply.calls:
-                mark = _placeholder(number)
-                part = part.replace(
-                    mark, call.id if learned.frame and learned.frame.by == "id" else call.name, 1
-                )
+            part = named(text[start:end])
             if reply.written is None:
                 part = reply.text + part
             else:
                 marks = _edges(reply.written) if as_text else part
                 part = self._cache.seams.sewn(reply.written.content, written=marks)
-            parts += [text[done:start], part]
+            parts += [named(text[done:start]), part]
             done = end
-        rest = text[done:]
-        return None if PLACEHOLDER in rest else "".join([*parts, rest])
+        return "".join([*parts, named(text[done:])])
 
     def encode(self, text: str) -> list[int]:
         """Token ids. Control tokens in it count as such."""
@@ -749,8 +756,8 @@ def _probes(continuations: Sequence[Continuation], renderings: Sequence[Renderin
         yield text_of(rendering), continuation.starts
 
 
-def _placeholder(number: int) -> str:
-    return f"{PLACEHOLDER}{number}{PLACEHOLDER}"
+def _placeholder(reply: int, call: int = 0) -> str:
+    return f"{PLACEHOLDER}{reply}.{call}{PLACEHOLDER}"
 
 
 def _held(messages: Sequence[Sewn], learned: Learned) -> tuple[list[Sewn] | None, list[Sewn]]:
@@ -762,17 +769,19 @@ def _held(messages: Sequence[Sewn], learned: Learned) -> tuple[list[Sewn] | None
         if each.written is None and not inserted:
             held.append(each)
             continue
-        mark = _placeholder(len(replies))
+        number = len(replies)
         replies.append(each)
         if calls_as_text(each, learned.forms):
-            held.append(Sewn(each.role, mark, each.thinking))
+            held.append(Sewn(each.role, _placeholder(number), each.thinking))
             continue
         by = "id" if learned.frame and learned.frame.by == "id" else "name"
-        calls = tuple(replace(call, **{by: mark}) for call in each.calls)
+        calls = [replace(call, **{by: _placeholder(number, at)}) for at, call in enumerate(each.calls)]
         # Where each call is a reply of its own, the first one stands for all.
         calls = calls[:1] if learned.forms.several == "apart" else calls
-        held.append(Sewn(each.role, "", each.thinking, calls))
-    return (held, replies) if replies else (None, [])
+        held.append(Sewn(each.role, "", each.thinking, tuple(calls)))
+    if not replies or any(PLACEHOLDER in each.text for each in messages):
+        return None, []
+    return held, replies
 
 
 def _shown(
@@ -783,8 +792,8 @@ def _shown(
     `learned` None: its placeholder stands for all of it.
     """
     mark = _placeholder(number)
-    place = text.find(mark, begin)
-    if place < 0:
+    last = place = text.find(mark, begin)
+    if place < 0 or PLACEHOLDER in text[begin:place]:
         return None
     if learned is None:
         return place, place + len(mark)
@@ -792,24 +801,24 @@ def _shown(
     if frame is None:
         return None
     start = text.rfind(frame.lead, begin, place)
-    calls = 1 if learned.forms.several == "apart" else len(reply.calls)
-    last = place
-    for _ in range(calls - 1):
-        last = text.find(mark, last + 1)
-    end = text.find(frame.end, max(last, place)) if last >= 0 else -1
-    if start < 0 or not (frame.counted or start + len(frame.lead) == place):
+    for at in range(1, 1 if learned.forms.several == "apart" else len(reply.calls)):
+        last = text.find(_placeholder(number, at), last)
+        if last < 0:
+            return None
+    end = text.find(frame.end, last)
+    if start < 0 or end < 0 or not (frame.counted or start + len(frame.lead) == place):
         return None
-    if end < 0 or PLACEHOLDER in text[place:end].replace(mark, ""):
+    if any(not each.startswith(f"{number}.") for each in text[place:end].split(PLACEHOLDER)[1::2]):
         return None
     if frame.closes:
         end += len(frame.end)
         # What the model wrote after the last call, and the template writes too.
         rest = reply.written.content.rpartition(frame.end)[2].strip() if reply.written else ""
         if rest:
-            end = text.find(rest, end)
-            if end < 0 or text[place:end].strip()[-len(frame.end) :] != frame.end:
+            ended = text[end:].lstrip()
+            if not ended.startswith(rest):
                 return None
-            end += len(rest)
+            end = len(text) - len(ended) + len(rest)
     return start, end
 
 

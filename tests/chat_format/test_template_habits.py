@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
+from transformers import PreTrainedTokenizerFast
 
-from chatcli.chat_format.template import Template
+from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.chat_format.tokenizing import SEAM
 from chatcli.conversation.tree import Message
 from chatcli.errors import TemplateRefused
@@ -145,7 +148,8 @@ HISTORIES: dict[str, History] = {
         TOOLS,
     ),
     "unicode arguments": History(
-        [ASKED, said("", call('{"city": "São João 日本"}')), result()], ["get_weather", "日本"]
+        [ASKED, said("", call('{"city": "São João 日本"}')), result()],
+        ["Is it warm?", "get_weather", "日本", "21 degrees"],
     ),
     "a foreign id": History(
         [
@@ -173,7 +177,126 @@ HISTORIES: dict[str, History] = {
         for text, words in ODD.items()
     },
 }
-HABITS: dict[str, str] = {}
+# A template that shows everything in the usual form, and what is changed in it for each habit.
+USUAL = """\
+{%- for tool in tools or [] %}{{- 'Tool: ' + (tool | tojson) + '\\n' }}{%- endfor %}
+{%- for m in messages %}
+{{- '<|im_start|>' + m.role + '\\n' + (m.content or '') }}
+{%- for call in m.tool_calls or [] %}
+{{- '<tool_call>' + ({'name': call.function.name, 'arguments': call.function.arguments} | tojson) }}
+{{- '</tool_call>' }}
+{%- endfor %}{{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"""
+CONTENT = "(m.content or '')"
+CALLS = "m.tool_calls or []"
+WRITTEN = "({'name': call.function.name, 'arguments': call.function.arguments} | tojson)"
+HEADER = '\'{"name": "\' + call.function.name + \'", "arguments": \' '
+
+
+def changed(*changes: tuple[str, str]) -> str:
+    source = USUAL
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    return source
+
+
+def refusing(condition: str, each: str = "messages") -> str:
+    """The usual template, which raises where `condition` holds of a message `m`."""
+    raised = "{{- raise_exception('Not here!') }}"
+    return f"{{%- for m in {each} %}}{{%- if {condition} %}}{raised}{{%- endif %}}{{%- endfor %}}{USUAL}"
+
+
+ALTERNATES = "m.role in ('user', 'assistant') and (m.role == 'user') != (loop.index0 % 2 == 0)"
+# A template, and a clause that says what is adapted for it; empty where nothing is.
+HABITS: dict[str, tuple[str, str]] = {
+    "usual": (USUAL, ""),
+    "ids of nine": (
+        refusing("m.tool_call_id and m.tool_call_id|length != 9")
+        + refusing("(m.tool_calls or [{}])[0].id and m.tool_calls[0].id|length != 9").removesuffix(USUAL),
+        "ids of calls are made nine letters and digits",
+    ),
+    "arguments added as text": (
+        changed((WRITTEN, HEADER + "+ call.function.arguments + '}'")),
+        "arguments are given as JSON text",
+    ),
+    "arguments made text": (
+        changed((WRITTEN, HEADER + "~ call.function.arguments ~ '}'")),
+        "arguments are given as JSON text",
+    ),
+    "items of arguments": (
+        changed(
+            (
+                "{{- '<tool_call>' + " + WRITTEN + " }}",
+                "{{- '<tool_call>' + call.function.name }}"
+                "{%- for key, value in call.function.arguments.items() %}"
+                "{{- '<arg>' + key + '=' + (value if value is string else value | tojson) }}{%- endfor %}",
+            )
+        ),
+        "arguments that are not JSON are given in an object",
+    ),
+    "calls without content only": (
+        changed(("for call in " + CALLS, "for call in (m.tool_calls or [] if m.content is none else [])")),
+        "a reply that only calls has no content",
+    ),
+    "calls hide the content": (
+        changed((CONTENT, "('' if m.tool_calls else m.content)")),
+        "text before a call is put before it",
+    ),
+    "calls hide the content of plain text": (
+        changed(
+            (CONTENT, "('' if m.tool_calls else m.content)"),
+            *((mark, "") for mark in ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>")),
+        ),
+        "text before a call is a reply of its own",
+    ),
+    "flat calls": (changed(("call.function.", "call.")), "calls have no inner function object"),
+    "one call at a time": (
+        refusing("m.tool_calls and m.tool_calls|length > 1"),
+        "each of several calls is a reply of its own",
+    ),
+    "no calls": (changed((CALLS, "[]")), "tool calls are part of the reply's text"),
+    "no tools at all": (
+        changed((CALLS, "[]"), ("for m in messages", "for m in messages if m.role != 'tool'")),
+        "their results a user's message in tags",
+    ),
+    "no tool role": (refusing("m.role == 'tool'"), "tool results are a user's message in tags"),
+    "typed parts": (
+        changed(
+            (" + " + CONTENT + " }}", " }}{%- for part in m.content %}{{- part.text or '' }}{%- endfor %}")
+        ),
+        "content is given as typed parts",
+    ),
+    "no system role": (
+        refusing("m.role == 'system'"),
+        "the system prompt goes before the first question",
+    ),
+    "system ignored": (
+        changed(("for m in messages", "for m in messages if m.role != 'system'")),
+        "the system prompt goes before the first question",
+    ),
+    "system first": (
+        refusing("m.role == 'system' and not loop.first"),
+        "later system messages are a user's message in tags",
+    ),
+    "alternation": (refusing(ALTERNATES, "messages if m.role != 'system'"), "replies running are one"),
+    "tools needed": (
+        changed(("tools or []", "tools | list")),
+        "an empty list of tools is given where there are none",
+    ),
+    "flat tools": (changed(("tool | tojson", "tool.name + tool.description")), "inner function object"),
+    "text or thinking": (
+        refusing("m.tool_calls and m.content and m.thinking").replace(
+            CONTENT, "(m.thinking or '') + " + CONTENT
+        ),
+        "text before a call is part of the thinking",
+    ),
+    "text or thinking, which is not shown": (
+        refusing("m.tool_calls and m.content and m.thinking"),
+        "thinking is left out where there are text and a call",
+    ),
+}
 
 
 def write(folder: Path, source: str) -> Any:
@@ -186,8 +309,9 @@ def write(folder: Path, source: str) -> Any:
     return load_tokenizer(folder)
 
 
-def template_of(folder: Path, source: str, tools: Sequence[Mapping[str, Any]]) -> Template:
-    return Template(write(folder, source), DATE, arguments={"tools": list(tools)} if tools else {})
+def template_of(tokenizer: Any, history: History, cache: TemplateCache) -> Template:
+    arguments = {"tools": [dict(tool) for tool in history.tools]} if history.tools else {}
+    return Template(tokenizer, DATE, cache=cache, arguments=arguments)
 
 
 def as_transformers_has_it(template: Template, history: History) -> str | None:
@@ -255,6 +379,116 @@ def outcome(template: Template, history: History) -> tuple[str, str]:
         return "refused", str(error)
     if missing := missing_in(ours, history):
         return "LOST", f"{missing}"
-    if theirs is not None and not missing_in(theirs, history):
+    # Python's text of an object, or of nothing, is not what a model is to read.
+    given = [parsed(each.arguments) for message in history.messages for each in message.tool_calls]
+    odd = [str(each) for each in given if not isinstance(each, str | int) and each != {}]
+    if theirs is not None and not missing_in(theirs, history) and not any(each in theirs for each in odd):
         return ("same", "") if theirs == ours else ("DIFFERENT", f"{theirs!r}\n      {ours!r}")
     return "adapted", ""
+
+
+def show_everything(folder: Path, source: str) -> list[str]:
+    """Have a template render every history. Returns what is adapted for it."""
+    tokenizer = write(folder, source)
+    cache = TemplateCache.of(tokenizer)
+    outcomes = {
+        name: outcome(template_of(tokenizer, history, cache), history) for name, history in HISTORIES.items()
+    }
+    wrong = {name: each for name, each in outcomes.items() if each[0] not in ("same", "adapted")}
+    assert {} == wrong
+    return cache.adapted
+
+
+@pytest.mark.parametrize("name", HABITS)
+def test_every_habit_shows_every_history(tmp_path: Path, name: str) -> None:
+    source, clause = HABITS[name]
+    adapted = show_everything(tmp_path / "model", source)
+    assert any(clause in each for each in adapted) if clause else not adapted
+
+
+@pytest.mark.skipif(not PUBLIC, reason="CHATCLI_PUBLIC_TEMPLATES names no folder")
+@pytest.mark.parametrize("path", PUBLIC, ids=lambda path: str(path.stem))
+def test_every_public_template_shows_every_history(tmp_path: Path, path: Path) -> None:
+    """But for those that classify a text: they refuse a conversation, in a sentence."""
+    tokenizer = write(tmp_path / "model", path.read_text())
+    cache, outcomes = TemplateCache.of(tokenizer), {}
+    for name, history in HISTORIES.items():
+        outcomes[name] = outcome(template_of(tokenizer, history, cache), history)
+    assert {} == {name: each for name, each in outcomes.items() if each[0] in ("LOST", "DIFFERENT")}
+
+
+@pytest.mark.parametrize("name", [name for name in HABITS if name != "calls hide the content of plain text"])
+def test_a_tool_loop_begins_with_all_that_was_written(tmp_path: Path, name: str) -> None:
+    assert_at_the_limit(write(tmp_path / "model", HABITS[name][0]))
+
+
+def assert_at_the_limit(tokenizer: Any) -> bool:
+    """Whether the prompt after a call begins with the one before it, and with the call as it was written."""
+    history = HISTORIES["a call"]
+    template = Template(tokenizer, DATE)
+    asked = template.text([ASKED], generation=True)
+    for text in ("", LOOK):
+        written = f'{text}<tool_call>{{"name":  "get_weather","arguments":{{"city":"Lisbon"}}}}</tool_call>'
+        made = ToolCall("get_weather", '{"city": "Lisbon"}', "call_1", len(text), len(written))
+        shown = template.text([ASKED, said(written, made), *history.messages[2:]], generation=True)
+        assert shown.replace(SEAM, "").startswith(asked + written)
+    return True
+
+
+def test_tools_reach_the_template_for_tools(tmp_path: Path) -> None:
+    tokenizer = write(tmp_path / "model", changed(("tools or []", "[]")))
+    tokenizer.chat_template = {"default": tokenizer.chat_template, "tool_use": USUAL}
+    assert "Looks for" not in Template(tokenizer, DATE).text([ASKED], generation=True)
+    with_tools = Template(tokenizer, DATE, arguments={"tools": TOOLS})
+    assert "Looks for get_weather." in with_tools.text([ASKED], generation=True)
+    assert with_tools.shows_tools
+
+
+def test_additional_templates_of_a_folder_are_there_too(tmp_path: Path) -> None:
+    write(tmp_path / "model", changed(("tools or []", "[]")))
+    folder = tmp_path / "model" / "additional_chat_templates"
+    folder.mkdir()
+    (folder / "tool_use.jinja").write_text(USUAL)
+    template = Template(load_tokenizer(tmp_path / "model"), DATE, arguments={"tools": TOOLS})
+    assert "Looks for get_weather." in template.text([ASKED], generation=True)
+
+
+def test_a_plain_conversation_tries_nothing_of_tools(tmp_path: Path) -> None:
+    tokenizer = write(tmp_path / "model", USUAL)
+    cache = TemplateCache.of(tokenizer)
+    Template(tokenizer, DATE, cache=cache).boundaries(HISTORIES["a conversation"].messages, {})
+    (learned,) = cache.learned.values()
+    assert {"question", "reply", "system"} == learned.tried
+
+
+def test_what_no_form_shows_is_an_error(tmp_path: Path) -> None:
+    source = changed(("for m in messages", "for m in messages if m.role != 'assistant'"), (CALLS, "[]"))
+    template = Template(write(tmp_path / "model", source), DATE)
+    assert template.prompt([ASKED])
+    with pytest.raises(TemplateRefused, match="does not show earlier messages"):
+        template.prompt(HISTORIES["a conversation"].messages)
+
+
+def test_deepseeks_renderer_in_mlx_lm_shows_calls(tmp_path: Path) -> None:
+    """It takes arguments as JSON text only."""
+    renderer = pytest.importorskip("mlx_lm.chat_templates.deepseek_v32")
+    tiny.write_tokenizer(tmp_path, None)
+    plain = PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    tokenizer = TokenizerWrapper(plain, chat_template=renderer.apply_chat_template)
+    cache = TemplateCache.of(tokenizer)
+    for name in ("a conversation", "a call", "several calls", "several rounds"):
+        history = HISTORIES[name]
+        template = template_of(tokenizer, history, cache)
+        template.prompt(history.messages)
+        assert [] == missing_in(template.text(history.messages, generation=True), history)
+    assert "arguments are given as JSON text" in cache.adapted
+
+
+@pytest.mark.parametrize("text", ["\ufdd10.0\ufdd1", "<tool_call>\ufdd10.0\ufdd1</tool_call>"])
+def test_no_text_can_take_the_place_of_a_call(tmp_path: Path, text: str) -> None:
+    template = Template(write(tmp_path / "model", USUAL), DATE)
+    written = '<tool_call>{"name":"get_weather","arguments":{"city":"Lisbon"}}</tool_call>'
+    made = ToolCall("get_weather", '{"city":"Lisbon"}', "call_1", 0, len(written))
+    shown = template.text([user(text), said(written, made), result(text)], generation=True)
+    assert 2 == shown.replace(SEAM, "").count(text)
+    assert "Lisbon" in shown
