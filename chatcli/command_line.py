@@ -8,6 +8,7 @@ import sys
 
 # What stands before a command line in a sentence, which ends with it.
 COLON = ": "
+UV_PIP = "uv pip"
 
 
 def command_line(command: str, *names: str, sessions: str | None = None) -> str:
@@ -28,8 +29,16 @@ def command_line(command: str, *names: str, sessions: str | None = None) -> str:
 
 
 def pip(words: str) -> str:
-    """`PYTHON -m pip WORDS` for the Python that runs this. In a sentence it stands as `command_line` does."""
-    return f"{quoted(sys.executable)} -m pip {words}"
+    """`PYTHON -m pip WORDS` for the Python that runs this. In a sentence it stands as `command_line` does.
+
+    In an environment without pip, as `uv tool install` makes them, `uv pip WORDS` for that environment.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("pip") is not None:
+        return f"{quoted(sys.executable)} -m pip {words}"
+    command, _, rest = words.partition(" ")
+    return f"{UV_PIP} {command} --python {quoted(sys.executable)} {rest}"
 
 
 def quoted(word: str) -> str:
@@ -44,7 +53,7 @@ def quoted(word: str) -> str:
 
 def split_sentence(line: str) -> tuple[str, str]:
     """A line's words and the command line that it ends with, which is empty if there is none."""
-    for start in ("chatcli", pip("")):
+    for start in ("chatcli", UV_PIP, f"{quoted(sys.executable)} -m pip"):
         words, colon, command = line.partition(f"{COLON}{start}")
         if colon:
             return f"{words}:", f"{colon.removeprefix(COLON)}{command}"

@@ -19,6 +19,7 @@ from chatcli.store.sessions.folder import SessionFolder
 from chatcli.tui.render.screen import Screen
 from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.text.console import open_console
+from tests import ROOT
 from tests.support.program import Program
 from tests.support.shell import leave, open_shell, ready
 from tests.support.terminal import COLUMNS, Terminal
@@ -161,6 +162,19 @@ def test_a_command_of_pip_is_in_one_piece_too() -> None:
     sentence = f"Images need Pillow, which is not here. To install it: {pip('install pillow')}"
     open_console(output, width=60).print(Sentence(sentence), crop=False)
     assert output.getvalue().endswith(f"\n{sys.executable} -m pip install pillow\n")
+
+
+def test_where_there_is_no_pip_the_command_is_uvs(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True)
+    python = tmp_path / "bin" / "python"
+    code = (
+        "from chatcli.command_line import pip, split_sentence\n"
+        "print(pip('install -U mlx-lm'), split_sentence(f'So: {pip(\"install x\")}')[0])"
+    )
+    done = subprocess.run(
+        [python, "-c", code], env={"PYTHONPATH": str(ROOT)}, capture_output=True, check=True
+    )
+    assert f"uv pip install --python {python} -U mlx-lm So:\n" == done.stdout.decode()
 
 
 def test_a_folder_from_the_environment_is_not_named(chatcli: Program) -> None:
