@@ -13,7 +13,7 @@ import stat
 import sys
 import unicodedata
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -43,6 +43,8 @@ FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # The most that is read of what a person names: a conversation to import, and text for a model.
 MAX_IMPORT_BYTES, MAX_PROMPT_BYTES = 1_000_000_000, 16_000_000
+# Commands of macOS' fcntl. Python does not name the first one.
+BARRIER_FLUSH, FULL_FLUSH = 85, 51
 # Bytes of a disk that are left to the transcripts.
 RESERVE = 4 << 20
 
@@ -333,7 +335,7 @@ class Location:
         with self.parent.opened() as folder:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self.name, PRIVATE_FOLDER, dir_fd=folder)
-            os.fsync(folder)
+            flush(folder)
 
     def rename(self, new: Location) -> None:
         """Take the place of `new`."""
@@ -356,10 +358,10 @@ class Location:
         with self.parent.opened() as folder:
             os.rmdir(self.name, dir_fd=folder)
 
-    def flush(self) -> None:
-        """Make what was added to this folder, renamed or removed there outlive a power cut."""
+    def flush(self, *, through: bool = False) -> None:
+        """Make what was added to this folder, renamed or removed there outlive a power cut; see `flush`."""
         with self.opened() as folder:
-            os.fsync(folder)
+            flush(folder, through=through)
 
     def free_bytes(self) -> int:
         """What is free on the disk of this folder."""
@@ -429,7 +431,9 @@ def write_once(location: Location, data: Data, scratch: Location, reserve: int =
     return 0 if location.exists() else replace(location, data, scratch, reserve)
 
 
-def replace(location: Location, data: Data, scratch: Location, reserve: int = RESERVE) -> int:
+def replace(
+    location: Location, data: Data, scratch: Location, reserve: int = RESERVE, *, through: bool = False
+) -> int:
     """Put `data` in the place of `location`, whole or not at all, and leave `reserve` bytes of the disk.
 
     It is written to a temporary file in `scratch` (same file system), flushed, renamed, and the
@@ -447,16 +451,16 @@ def replace(location: Location, data: Data, scratch: Location, reserve: int = RE
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(scratch))
             temporary = scratch / f"{os.getpid()}-{uuid.uuid4().hex}"
             try:
-                with flushed(temporary, parts):
+                with flushed(temporary, parts, through=through):
                     temporary.rename(location)
             finally:
                 temporary.unlink(missing_ok=True)
-            location.parent.flush()
+            location.parent.flush(through=through)
             return size
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(location))
 
 
-def create(location: Location, data: bytes) -> None:
+def create(location: Location, data: bytes, *, through: bool = False) -> None:
     """Make a new file with this content, whole or not at all. Raises `FileExistsError`."""
     with contextlib.suppress(OSError):
         sweep(location.parent, UNNAMED_FILE)
@@ -465,24 +469,26 @@ def create(location: Location, data: bytes) -> None:
         with contextlib.suppress(FileNotFoundError):
             temporary = location.with_name(f".{uuid.uuid4().hex}{UNNAMED}")
             try:
-                with flushed(temporary, [data]):
+                with flushed(temporary, [data], through=through):
                     temporary.link(location)
             finally:
                 temporary.unlink(missing_ok=True)
-            location.parent.flush()
+            location.parent.flush(through=through)
             return
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(location))
 
 
 @contextlib.contextmanager
-def flushed(location: Location, parts: Sequence[bytes | memoryview]) -> Iterator[None]:
+def flushed(
+    location: Location, parts: Sequence[bytes | memoryview], *, through: bool = False
+) -> Iterator[None]:
     """A new file on disk, locked while the block runs: a killed process leaves it without a lock."""
     descriptor = location.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(descriptor, "wb") as file:
         lock(descriptor)
         file.writelines(parts)
         file.flush()
-        os.fsync(descriptor)
+        flush(descriptor, through=through)
         yield
 
 
@@ -530,7 +536,7 @@ def overwrite(descriptor: int, data: bytes) -> None:
     os.lseek(descriptor, 0, os.SEEK_SET)
     write_all(descriptor, data)
     os.ftruncate(descriptor, len(data))
-    os.fsync(descriptor)
+    flush(descriptor, through=True)
 
 
 def hashes_in(location: Location) -> set[str]:
@@ -538,11 +544,33 @@ def hashes_in(location: Location) -> set[str]:
     return {name.decode() for name in SHA256_NAME.findall(location.read_bytes())}
 
 
+def flush(descriptor: int, *, through: bool = False) -> None:
+    """Have what was written outlive a power cut, before whatever is written after it. Raises `OSError`.
+
+    On macOS fsync leaves it to the drive when, and in which order, it keeps what it was given. A barrier
+    there keeps the order, so that after a power cut no later record is there without an earlier one, but the
+    last ones may be missing. `through`: it is kept when this returns, which takes longer. That is for what
+    order does not help: something was to be gone, or is handed to another program.
+    """
+    commands = (FULL_FLUSH,) if through else (BARRIER_FLUSH, FULL_FLUSH)
+    flush_by(descriptor, commands if sys.platform == "darwin" else ())
+
+
+def flush_by(descriptor: int, commands: Iterable[int]) -> None:
+    """Flush by the first of these commands that the file system takes, else by fsync. Raises `OSError`."""
+    for command in commands:
+        # File systems that do not have one of them, such as those of a network, refuse it.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, command)
+            return
+    os.fsync(descriptor)
+
+
 def flush_folder(path: Path) -> None:
     """Make a rename or a new file in `path` outlive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        flush(descriptor)
     finally:
         os.close(descriptor)
 

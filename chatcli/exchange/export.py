@@ -71,10 +71,10 @@ def write(path: Path, text: str, *, force: bool = False) -> None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         location = Location.of_file(real)
         if force:
-            files.replace(location, data, location.parent, reserve=0)
+            files.replace(location, data, location.parent, reserve=0, through=True)
             return
         try:
-            files.create(location, data)
+            files.create(location, data, through=True)
         except FileExistsError:
             raise FolderError(f"{path} is there already.") from None
 

@@ -320,3 +320,17 @@ def test_explained_says_what_and_why(tmp_path: Path) -> None:
 def test_explained_lets_other_errors_through() -> None:
     with pytest.raises(KeyError), files.explained("do it"):
         raise KeyError("x")
+
+
+def test_a_flush_that_the_system_refuses_is_an_ordinary_one(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        for through in (False, True):
+            files.flush(file.fileno(), through=through)
+        # As on a Mac's file system that has neither of its own commands.
+        files.flush_by(file.fileno(), (999_999, 888_888))
+    with pytest.raises(OSError):
+        files.flush_by(10**6, (999_999,))
+
+
+def test_mypy_reads_what_only_a_mac_runs() -> None:
+    assert "mypy --platform darwin" in (ROOT / ".ci" / "run").read_text()

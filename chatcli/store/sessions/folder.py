@@ -292,7 +292,7 @@ class SessionFolder:
                 history.forget(self.location, name)
                 path.unlink()
                 listing.forget_last_written(self.location, name)
-                self.location.flush()
+                self.location.flush(through=True)
             finally:
                 os.close(descriptor)
         return path.stem
@@ -398,7 +398,7 @@ class SessionFile:
 
         Raises `FileExistsError`, and `OSError`.
         """
-        os.fsync(self._descriptor)
+        files.flush(self._descriptor)
         self.location.link(path)
         self.location.unlink()
         path.parent.flush()
@@ -417,9 +417,9 @@ class SessionFile:
         if flushing is not None:
             flushing.result()
         if wait:
-            os.fsync(self._descriptor)
+            files.flush(self._descriptor)
         else:
-            self._flushing = self._flusher.submit(os.fsync, self._descriptor)
+            self._flushing = self._flusher.submit(files.flush, self._descriptor)
 
     def _check_ours(self) -> None:
         """Raise `FolderError` if the file at the session's path is another one, or was changed."""

@@ -88,4 +88,4 @@ def sweep(sessions: Path | Location, transcripts: Callable[[], Iterable[Location
                     image = IMAGE_NAME.fullmatch(name)
                     if image is not None and image[1] not in named:
                         (shard / name).unlink(missing_ok=True)
-                shard.flush()
+                shard.flush(through=True)
