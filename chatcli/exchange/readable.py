@@ -13,6 +13,7 @@ from chatcli.text import clean, clean_line, count
 
 # What a link in a page may lead to.
 SAFE_LINK = re.compile(r"https?://|mailto:|#", re.IGNORECASE)
+LEADING = re.compile(r"^[ \t]+", re.MULTILINE)
 STYLE = """
 :root { color-scheme: light dark; --back: #fff; --text: #1c1d21; --dim: #676b75; --line: #dcdee3;
   --code: #f3f4f6; --you: #eaf1fc; --accent: #2559a8; }
@@ -127,7 +128,9 @@ def _printable(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in contained(_printable(text), 3).split("\n"))
+    # A tab reaches less far behind the mark, so that what it indents would be no code there.
+    spaced = LEADING.sub(lambda space: space[0].expandtabs(4), _printable(text))
+    return "\n".join(f"> {line}".rstrip() for line in contained(spaced, 3).split("\n"))
 
 
 def _subtitle(conversation: Conversation) -> str:

@@ -26,8 +26,8 @@ THINKING_MARKS = (
 )
 # Files of which a model has at least one, unless its own code makes the tokenizer.
 TOKENIZER_FILES = (
-    *("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
-    *("vocab.json", "vocab.txt", "tekken.json", "tiktoken.model", "qwen.tiktoken"),
+    *("tokenizer.json", "tekken.json", "vocab.json", "vocab.txt"),
+    *("*.model", "*.tiktoken", "*.spm"),
 )
 # More of a text file is not read; the largest tokenizers take a tenth of it.
 MAX_JSON_BYTES = 256 << 20
@@ -122,7 +122,7 @@ def tokenizer_problem(folder: Path) -> str:
 
 
 def lacks_tokenizer(folder: Path) -> bool:
-    return not own_code(folder) and not any((folder / name).exists() for name in TOKENIZER_FILES)
+    return not own_code(folder) and not any(any(folder.glob(name)) for name in TOKENIZER_FILES)
 
 
 def quantization(config: Mapping[str, Any]) -> str:

@@ -134,7 +134,14 @@ def test_no_messages_hide_a_turn_or_make_one(question: str, reply: str) -> None:
 
 @pytest.mark.parametrize("inner", [text for text in HOSTILE if text.startswith("<")])
 def test_any_html_within_other_html_leaves_the_turns(inner: str) -> None:
-    for text in (f"<div>\n{inner}\n</div>", f"<div>\n{inner}x]]>\n</div>", f"a <b>{inner}</b>"):
+    assert ["System prompt", *TURNS] == turns_found("a", "b", f"\t{inner}", f" \t{inner}")
+    for text in (
+        f"2) {inner}\n<t>",
+        f"> {inner}\n<t>\n",
+        f"<div>\n{inner}\n</div>",
+        f"<div>\n{inner}x]]>\n</div>",
+        f"a <b>{inner}</b>",
+    ):
         assert TURNS == turns_found(text, text)
 
 
