@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Literal, NamedTuple
 
 from chatcli.checkpoints import race
@@ -181,6 +181,7 @@ class Checkpoints:
         # Whether this model generates the same tokens in a batch; None: not tried yet.
         self.exact_in_batch: bool | None = None
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
+        self._returns_to_cuts = self._stateful
         self._decodes_as_prefilled = worker.call(prompt_cache.decodes_as_prefilled, self._cache)
         self._rewinds_by_offset = worker.call(prompt_cache.rewinds_by_offset, self._cache)
 
@@ -294,7 +295,8 @@ class Checkpoints:
             live = next(kept, 0)
         if live == len(path):
             return Match(live, True)
-        if len(path.after(live).boundaries) > 1:
+        rest = path.after(live)
+        if len(rest.boundaries) > 1 or self.store.is_queued(rest):
             self.store.flush()
         stored = self._stored_depth(self.store, path)
         return Match(live, True) if live >= stored else Match(stored, False)
@@ -533,7 +535,7 @@ class Checkpoints:
         """The live cache is at the end of this path, where `snapshot` was taken. None: it has run further."""
         last = self._live_path[-1] if self._live_path else None
         # Windows are read from disk with the rows, once they are there.
-        may_return = self._stateful or any(each.path.id == self._live_path.id for each in self._unsent)
+        may_return = self._returns_to_cuts or any(each.path.id == self._live_path.id for each in self._unsent)
         if last is not None and last.on_the_way and not (last.keeps_state and may_return):
             self._snapshots.pop(last.id, None)
         self._live, self._live_path = path.ids, path
@@ -545,9 +547,13 @@ class Checkpoints:
 
     def _forget_older_snapshots(self, tokens: int) -> None:
         """Keep the snapshots that fit the memory beside a cache of so many tokens, the newest ones."""
-        passed = [segment.id for segment in self._live_path if not segment.on_the_way]
-        passed = [*passed, *self._live[-1:]] if passed[-1:] != self._live[-1:] else passed
-        newest, live = {*passed[-MAX_SNAPSHOTS:], self.root}, {*self._live}
+        last = self._live[-1:]
+        passed = (
+            segment.id
+            for segment in reversed(self._live_path.segments)
+            if not segment.on_the_way or [segment.id] == last
+        )
+        newest, live = {*islice(passed, MAX_SNAPSHOTS), self.root}, {*self._live}
         # Windows are read from disk with the rows. An unsent message may have changed.
         unsent = {each.path.id for each in self._unsent if not each.path[-1].on_the_way}
         older = [

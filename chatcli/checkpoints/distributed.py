@@ -81,6 +81,7 @@ class ShardedCheckpoints(Checkpoints):
         super().__init__(worker, loaded, store)
         # The layers of a pipeline's ranks may be of several kinds.
         self._rewinds_by_offset = all(ranks.all_gather(self._rewinds_by_offset))
+        self._returns_to_cuts = any(ranks.all_gather(self._stateful))
 
     def _stored_depth(self, store: SegmentStore, path: TokenPath) -> int:
         depth = len(path)

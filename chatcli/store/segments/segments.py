@@ -312,7 +312,7 @@ class SegmentStore:
             self._state_bytes = size
             if size * SMALL_STATES <= self._newest_bytes:
                 return True
-        if path.root == root_id(self.fingerprint) and path.boundaries == [last.end]:
+        if path.root == root_id(self.fingerprint) and path.beginning == len(path) and not last.on_the_way:
             return True
         for segment in reversed(before):
             if seconds > self._recompute_seconds:
@@ -476,6 +476,10 @@ class SegmentStore:
     def unwritten(self) -> int:
         """How many files are queued."""
         return sum(not job.done() for job in list(self._pending))
+
+    def is_queued(self, path: TokenPath) -> bool:
+        """Whether rows of some of these segments are still to be written."""
+        return not self._queued["rows"].isdisjoint(path.ids)
 
     def flush(self) -> None:
         """Wait until everything that is queued is on disk, or `problem` says why it is not."""
