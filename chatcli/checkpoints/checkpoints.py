@@ -688,7 +688,9 @@ class Checkpoints:
     def _put(self, store: SegmentStore, run: Sequence[Unwritten]) -> int:
         """Write the rows of consecutive segments as one file, then the states that are worth it."""
         size = self._put_rows(store, run) if run[0].log is not None else 0
-        for own, _, kept, seconds, is_worth_it in run:
+        for own, log, kept, seconds, is_worth_it in run:
+            if log is not None:
+                store.took(own, seconds)
             if kept is not None and (is_worth_it or store.is_due(own, seconds, kept.nbytes)):
                 state, scalars = self._serialized(store, kept)
                 size += store.put(Checkpoint(own, {}, state, scalars, seconds), rows_missing=False)

@@ -90,6 +90,16 @@ def test_where_a_state_is_missing_the_reason_says_so(tmp_path: Path) -> None:
     assert "tokens are those of an earlier prompt, and no state before that is kept" in str(reasons[1])
 
 
+def test_no_state_on_the_way_is_written_that_is_quickly_computed(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", "qwen3_5", max_position_embeddings=1 << 16)
+    with open_harness(model, tmp_path / "saved", recompute_seconds=1000.0) as harness:
+        harness.say(harness.chat("talk", text(3000)), "Hello.", settle=False)
+        path = harness.runtime.checkpoints._live_path
+    assert not path[8].keeps_state and path[9].keeps_state
+    states = {path.name.partition(".")[0] for path in tmp_path.rglob("*.state.safetensors")}
+    assert [] == [segment.end for segment in path if segment.on_the_way and segment.id in states]
+
+
 # On the way
 
 

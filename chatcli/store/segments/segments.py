@@ -298,6 +298,10 @@ class SegmentStore:
 
     # Which states stay
 
+    def took(self, path: TokenPath, seconds: float) -> None:
+        """Note the prefill seconds of a path's last segment: what computing a state behind it again takes."""
+        self._seconds[path.id] = seconds
+
     def is_due(self, path: TokenPath, seconds: float, size: int | None = None) -> bool:
         """Whether the state at the end of a path is worth its `size`, in bytes, of a model that has states.
 
@@ -307,7 +311,7 @@ class SegmentStore:
         `seconds` is what the prefill of the path's last segment took.
         """
         *before, last = path
-        self._seconds[last.id] = seconds
+        self.took(path, seconds)
         if size is not None:
             self._state_bytes = size
             if size * SMALL_STATES <= self._newest_bytes:
