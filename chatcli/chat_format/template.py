@@ -217,6 +217,14 @@ class Template:
         template._stop = Limit(stop)
         return template
 
+    def try_all(self) -> None:
+        """Learn at once what is otherwise learned when a conversation has it. Raises `TemplateRefused`."""
+        key = self._forms_key()
+        learned = self._cache.learned.get(key) or Learned()
+        parts = ladder.BY_NAME.keys() - (set() if self._tools else {"tools"})
+        learned = learned.knowing(parts, self._try, self._cache.seams.spelled)
+        self._cache.learned = {**self._cache.learned, key: learned}
+
     @property
     def shows_tools(self) -> bool:
         """Whether the template shows the tools that it is given. Raises `TemplateRefused`."""
@@ -281,7 +289,7 @@ class Template:
 
     def _learned_for(self, conversations: Sequence[Sequence[Sewn]]) -> Learned:
         """What is known of the template, with all that these conversations have."""
-        key = f"{_digest(self._source)} {bool(self._tools)}"
+        key = self._forms_key()
         learned = before = self._cache.learned.get(key) or Learned()
         for messages in conversations:
             parts = parts_of(messages, learned.forms)
@@ -293,6 +301,9 @@ class Template:
         if learned is not before:
             self._cache.learned = {**self._cache.learned, key: learned}
         return learned
+
+    def _forms_key(self) -> str:
+        return f"{_digest(self._source)} {bool(self._tools)}"
 
     def _try(self, conversations: Sequence[tuple[Sequence[Sewn], bool, Forms]]) -> list[Rendering]:
         """Conversations with invented words, rendered on an invented day, so that no session decides."""
@@ -737,6 +748,20 @@ def tools_notice(tokenizer: Any, cache: TemplateCache) -> str:
     if not format_of(tokenizer).has_calls:
         return "This model's tool calls cannot be told from text: they come as text."
     return ""
+
+
+def adaptations(tokenizer: Any) -> list[str]:
+    """A clause for each part that a tokenizer's template does not show in the usual form, or in none.
+
+    Raises `TemplateRefused`.
+    """
+    cache = TemplateCache.of(tokenizer)
+    for tools in ([], [ladder.TOOL]):
+        template = Template(tokenizer, INVENTED_DATE.isoformat(), cache=cache, arguments={"tools": tools})
+        template.try_all()
+    lost = [f"it {each}" for learned in cache.learned.values() for each in learned.lost.values()]
+    notice = tools_notice(tokenizer, cache)
+    return list(dict.fromkeys([*cache.adapted, *lost, *filter(None, [notice])]))
 
 
 def _prompt_probe(messages: Sequence[Message], prompt: str) -> Probe:

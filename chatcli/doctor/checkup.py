@@ -23,7 +23,6 @@ from chatcli.tui.terminal import clipboard
 
 # What a check may raise on a broken machine.
 CHECK_ERRORS = (OSError, ValueError, ImportError, RuntimeError, subprocess.SubprocessError, ChatcliError)
-MAX_REASON_CHARACTERS = 300
 PREFIX, NO_SETTINGS = "CHATCLI_", ("API_KEY", "CONFIG", "DEBUG")
 MIN_COLUMNS, MIN_LINES = 60, 15
 MEND = "Fix it with: chatcli config --edit"
@@ -55,7 +54,7 @@ def areas(machine: Machine) -> Iterator[tuple[str, Iterator[Finding]]]:
         "versions": [installed.versions],
         "mlx": [installed.mlx, *(() if machine.quick else (installed.mlx_lm,))],
         "sessions": [lambda: saved(machine)],
-        "model": [lambda: model(machine.model)],
+        "model": [lambda: model(machine.model, machine.quick)],
         "terminal": [lambda: terminal(machine.environment, machine.output)],
         "settings": [lambda: settings(machine)],
     }
@@ -69,7 +68,7 @@ def run(name: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
         yield from check()
     except CHECK_ERRORS as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
-        yield problem(name, f"could not be checked: {shorten(reason, MAX_REASON_CHARACTERS)}")
+        yield problem(name, f"could not be checked: {shorten(reason, installed.MAX_REASON_CHARACTERS)}")
 
 
 def saved(machine: Machine) -> Iterator[Finding]:
@@ -85,8 +84,8 @@ def saved(machine: Machine) -> Iterator[Finding]:
         yield from disk.checkpoints(folder, machine.limit_bytes)
 
 
-def model(name: str) -> Iterator[Finding]:
-    """Whether the model that is set is here."""
+def model(name: str, quick: bool) -> Iterator[Finding]:
+    """Whether the model that is set is here, and unless `quick` what is adapted for its chat template."""
     from chatcli.errors import ModelNotFound
     from chatcli.model import hub, locate
 
@@ -97,6 +96,8 @@ def model(name: str) -> Iterator[Finding]:
         yield problem("model", str(error), "To choose another: chatcli config model NAME")
     else:
         yield ok("model", name if is_here else f"{name}, which the first chat downloads", is_here=is_here)
+        if is_here and not quick:
+            yield from installed.chat_template(locate.resolve(name))
 
 
 def settings(machine: Machine) -> Iterator[Finding]:
@@ -135,14 +136,8 @@ def terminal(environment: Mapping[str, str], stream: TextIO) -> Iterator[Finding
         else:
             yield ok("size", value)
     encoding = stream.encoding or "ascii"
-    if codecs.lookup(encoding).name != "utf-8":
-        todo = "Symbols and other scripts become question marks; to see them: export LC_ALL=C.UTF-8."
-        yield advice("characters", encoding, todo, encoding=encoding)
-    else:
-        yield ok("characters", encoding, encoding=encoding)
-    if tools := clipboard.tools(environment):
-        yield ok("clipboard", f"by {tools[0][0]}", tool=tools[0][0])
-    else:
-        value = "by the terminal, where it takes OSC 52"
-        todo = "If /copy does nothing, allow OSC 52 in the terminal's settings or select with the mouse."
-        yield advice("clipboard", value, todo) if stream.isatty() else ok("clipboard", value)
+    is_utf_8 = codecs.lookup(encoding).name == "utf-8"
+    todo = "Symbols and other scripts become question marks; to see them: export LC_ALL=C.UTF-8."
+    yield ok("characters", encoding) if is_utf_8 else advice("characters", encoding, todo)
+    tool = next((tool[0] for tool in clipboard.tools(environment)), "the terminal, where it takes OSC 52")
+    yield ok("clipboard", f"by {tool}", tool=tool)

@@ -25,10 +25,8 @@ def ok(name: str, value: str, **data: Any) -> Finding:
 
 
 def advice(name: str, value: str, todo: str, **data: Any) -> Finding:
-    """It works, and could work better."""
     return Finding(name, "advice", value, todo, data)
 
 
 def problem(name: str, value: str, todo: str = "", **data: Any) -> Finding:
-    """Something does not work."""
     return Finding(name, "problem", value, todo, data)

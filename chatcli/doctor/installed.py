@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from chatcli import __version__
@@ -36,6 +37,8 @@ import sys
 sys.path[:] = sys.argv[1:]
 import resource
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+# mlx-lm would change the limit of open files, and cannot be imported where that fails.
+resource.setrlimit = lambda *_: None
 """
 SIDE = 512
 PROBE = f"""
@@ -151,19 +154,21 @@ def _device(probed: dict[str, Any]) -> Finding:
     return ok("device", ", ".join(parts), **probed)
 
 
-# As `kv/open_files.py` imports it: without the limit of open files that it sets.
-IMPORT_MLX_LM = """
-import resource
-resource.setrlimit = lambda *_: None
-import mlx_lm
-print(mlx_lm.__version__)
-"""
-
-
 def mlx_lm() -> Iterator[Finding]:
     """Whether mlx-lm can be imported, which takes some seconds."""
     try:
-        yield ok("mlx-lm", run_python(IMPORT_MLX_LM, TIMEOUT_SECONDS))
+        yield ok("mlx-lm", run_python("import mlx_lm; print(mlx_lm.__version__)", TIMEOUT_SECONDS))
     except ChildFailed as error:
         todo = f"Install it again: {pip('install --force-reinstall mlx-lm')}"
         yield problem("mlx-lm", f"cannot be imported: {error}", todo)
+
+
+def chat_template(folder: Path) -> Iterator[Finding]:
+    """What is adapted for the chat template of the model in a folder. Raises `ChildFailed`."""
+    program = f"""
+import json, pathlib
+from mlx_lm.tokenizer_utils import load
+from chatcli.chat_format.template import adaptations
+print(json.dumps(adaptations(load(pathlib.Path({str(folder)!r})))))"""
+    adapted = json.loads(run_python(program, TIMEOUT_SECONDS))
+    yield ok("chat template", "; ".join(adapted) or "shows every part in the usual form", adapted=adapted)
