@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,6 +49,8 @@ class Renderer:
         """`watched`: the system does not limit a process's memory. Raises `TemplateRefused`."""
         self._seconds, self._memory, self._watched = seconds, memory, watched
         limits = [str(0 if watched else memory), str(seconds)]
+        # When the stop signal was last asked.
+        self._asked = time.monotonic()
         self._socket, other = socket.socketpair()
         try:
             # A session of its own, so that Ctrl-C in the terminal reaches only the process that waits.
@@ -91,13 +94,15 @@ class Renderer:
 
     def _read(self, count: int, stop: Stop | None) -> bytes:
         """So many bytes of the answer. Raises `EOFError` if the process ends before."""
+        if stop is not None and time.monotonic() - self._asked > POLL_SECONDS:
+            # Of many short texts none is waited for.
+            self._end_if(stop)
         data = bytearray()
         while len(data) < count:
             try:
                 piece = self._socket.recv(min(count - len(data), READ_BYTES))
             except TimeoutError:
-                if stop is not None and stop.is_set():
-                    raise TemplateStopped("The model's chat template was stopped.") from None
+                self._end_if(stop)
                 if self._watched and resident_bytes(self._process.pid) > self._memory:
                     raise self._too_much_memory() from None
                 continue
@@ -105,6 +110,12 @@ class Renderer:
                 raise EOFError
             data += piece
         return bytes(data)
+
+    def _end_if(self, stop: Stop | None) -> None:
+        """Raise `TemplateStopped` once the signal is set."""
+        if stop is not None and stop.is_set():
+            raise TemplateStopped("The model's chat template was stopped.")
+        self._asked = time.monotonic()
 
     def _ended(self) -> TemplateCutOff:
         code = self._process.wait()

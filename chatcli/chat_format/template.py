@@ -553,6 +553,8 @@ class Template:
                     probes = [_prompt_probe([messages[count - 1]], prompt), *_probes(continuations, others)]
                 except TemplateRefused:
                     continue
+                if self._stop.is_set():
+                    raise TemplateStopped("The search for boundaries was stopped.")
                 texts = [text for text, _ in probes]
                 common = common_text(texts)
                 head, end = common_text([prompt, whole.text[: len(prompt)]]), shift + common
