@@ -337,23 +337,28 @@ class Learned:
         return learned
 
     def _climbing(self, step: Step, render: Render, control: re.Pattern[str]) -> Learned:
+        learned = self
         if step.name == "text and call":
-            # Nothing is rendered: the text is put where the template begins the reply.
-            framed = self.framing(render, control)
-            if framed.frame is not None and not _render(render, [(framed.forms, step)])[0]:
-                inserting = replace(framed.forms, beside="inserted")
-                adapted = (*framed.adapted, "text before a call is put before it")
-                tried = framed.tried | {step.name}
-                return replace(framed, forms=inserting, tried=tried, adapted=adapted)
-        forms = [_changed(self.forms, changes) for changes, _ in step.rungs]
+            learned = self.framing(render, control)
+            if learned.frame is not None and not _render(render, [(learned.forms, step)])[0]:
+                # Nothing is rendered: the text is put where the template begins the reply.
+                return replace(
+                    learned,
+                    forms=replace(learned.forms, beside="inserted"),
+                    tried=learned.tried | {step.name},
+                    adapted=(*learned.adapted, "text before a call is put before it"),
+                )
+        forms = [_changed(learned.forms, changes) for changes, _ in step.rungs]
         shown = _render(render, [(each, step) for each in forms])
-        tried = self.tried | {step.name}
+        learned = replace(learned, tried=learned.tried | {step.name})
         if not any(shown):
-            return replace(self, tried=tried, lost={**self.lost, step.name: step.lost})
+            # One that refuses all of them says why when it is asked: it may need what a request brings.
+            is_lost = False in shown
+            return replace(learned, lost={**self.lost, step.name: step.lost}) if is_lost else learned
         at = shown.index(True)
         clause = step.rungs[at][1]
-        adapted = (*self.adapted, clause) if clause else self.adapted
-        return replace(self, forms=forms[at], tried=tried, adapted=adapted)
+        adapted = (*learned.adapted, clause) if clause else learned.adapted
+        return replace(learned, forms=forms[at], adapted=adapted)
 
     def framing(self, render: Render, control: re.Pattern[str]) -> Learned:
         """This, with what the template writes around a reply that calls."""
@@ -418,18 +423,20 @@ def _changed(forms: Forms, changes: Mapping[str, Any]) -> Forms:
     return replace(forms, **changes)
 
 
-def _render(render: Render, trials: Sequence[tuple[Forms, Step]]) -> list[bool]:
-    """Whether each form shows its step's part, all in one request."""
+def _render(render: Render, trials: Sequence[tuple[Forms, Step]]) -> list[bool | None]:
+    """Whether each form shows its step's part, all in one request; None where the template refuses it."""
     conversations = [(messages, True, forms) for forms, step in trials for messages, _ in step.conversations]
     renderings = iter(render(conversations))
-    shown = []
+    shown: list[bool | None] = []
     for forms, step in trials:
         texts = [(next(renderings), words) for _, words in step.conversations]
-        shown.append(all(_shows(text, words, forms, step) for text, words in texts))
+        refused = any(isinstance(text, TemplateRefused) for text, _ in texts)
+        shows = all(_shows(text, words, forms, step) for text, words in texts)
+        shown.append(None if refused else shows)
     return shown
 
 
-def _shows(text: str | TemplateRefused, words: Iterable[str], forms: Forms, step: Step) -> bool:
+def _shows(text: str | TemplateRefused, words: Sequence[str], forms: Forms, step: Step) -> bool:
     if isinstance(text, TemplateCutOff):
         raise text
     if step.name == "tools" and forms.tools == "withheld":

@@ -47,7 +47,7 @@ INVENTED_DATE = datetime.date(2025, 1, 1)
 MAX_PREFIXES = 1 << 15
 # With so many to find, the path is not rendered for each of them, which takes the square of its length.
 MANY_MESSAGES, COUNTS_AT_ONCE = 256, 32
-# What all renderings of a request may take together.
+# What all renderings for a prompt, or for its boundaries, may take together.
 REQUEST_SECONDS = 120.0
 # How many of a long path's last messages stand for all of it in most renderings.
 RECENT_MESSAGES = 8
@@ -74,6 +74,10 @@ class Limit:
 
     def is_set(self) -> bool:
         return self.is_over() or (self._stop is not None and self._stop.is_set())
+
+    def renew(self) -> None:
+        """Begin anew: another request."""
+        self._left = self.seconds
 
     def is_over(self) -> bool:
         running = 0.0 if self._began is None else time.monotonic() - self._began
@@ -191,7 +195,7 @@ class Template:
 
         `arguments` that the template does not read are left out. `cache` is of the same tokenizer; without
         one, nothing that other templates computed is reused. Without `vision` images are refused. `stop`
-        ends a rendering, which is refused then, as it is after `REQUEST_SECONDS` of all renderings together.
+        ends a rendering, which is refused then, as it is after `REQUEST_SECONDS` of all for one prompt.
         """
         self.vision = vision
         self._tokenizer, self._stop = tokenizer, Limit(stop)
@@ -421,6 +425,7 @@ class Template:
 
         Images are the negative numbers that `vision` gives them. Raises `TemplateRefused`.
         """
+        self._stop.renew()
         tokens = self.tokens(messages, generation=True)
         if not tokens:
             raise TemplateRefused("The model's chat template writes nothing for this conversation.")
@@ -472,6 +477,7 @@ class Template:
         Each depends only on the path up to there, so every run of a conversation, cold or cached, is
         cut alike. `known` are those that were computed before, by number of messages.
         """
+        self._stop.renew()
         first = 0 if messages[0].role != "system" else 1
         counts = range(first, len(messages) + 1)
         hashes = self._known(messages).hashes
@@ -553,7 +559,7 @@ class Template:
                     probes = [_prompt_probe([messages[count - 1]], prompt), *_probes(continuations, others)]
                 except TemplateRefused:
                     continue
-                if self._stop.is_set():
+                if not self._stop.is_over() and self._stop.is_set():
                     raise TemplateStopped("The search for boundaries was stopped.")
                 texts = [text for text, _ in probes]
                 common = common_text(texts)

@@ -492,3 +492,12 @@ def test_no_text_can_take_the_place_of_a_call(tmp_path: Path, text: str) -> None
     shown = template.text([user(text), said(written, made), result(text)], generation=True)
     assert 2 == shown.replace(SEAM, "").count(text)
     assert "Lisbon" in shown
+
+
+def test_a_template_that_needs_an_argument_is_tried_without_it(tmp_path: Path) -> None:
+    """It refuses every form then, which says nothing of what it shows."""
+    source = "{%- if not topic is defined %}{{- raise_exception('No topic!') }}{%- endif %}" + USUAL
+    tokenizer = write(tmp_path / "model", source)
+    with pytest.raises(TemplateRefused, match="No topic!"):
+        Template(tokenizer, DATE).prompt([ASKED, *END])
+    assert Template(tokenizer, DATE, arguments={"topic": "weather"}).prompt([ASKED, *END])
