@@ -29,6 +29,7 @@ from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, ModelBroken, TemplateCutOff, TemplateRefused, TemplateStopped
 from chatcli.events import ToolCall
 from chatcli.model.vision import Vision, pictures
+from chatcli.records import is_shallow
 from chatcli.store.segments.token_path import common_prefix
 
 # Invented messages with first characters of every kind, which a template may trim and a tokenizer merge.
@@ -40,6 +41,8 @@ DIRECTIVES = "aAbBcdDeFhHIjmMpRSTuUwWxXyYZ"
 DATE_FORMAT = "%d %b %Y"
 # How many rendered texts are remembered: those of a message that is typed ahead are needed when it is sent.
 MAX_TEXTS = 4
+# Deeper arguments of a call are given as text.
+MAX_DEPTH = 64
 # As much of a call's text as may be a control token.
 MARK_CHARACTERS = 32
 INVENTED_DATE = datetime.date(2025, 1, 1)
@@ -410,7 +413,10 @@ class Template:
     def _value(self, arguments: str) -> Any:
         """What arguments say as JSON, with seams in every text; the text itself where it is not JSON."""
         with suppress(ValueError, RecursionError):
-            return self._sewn_value(json.loads(arguments))
+            value = json.loads(arguments)
+            # Templates and their filters walk them by recursion.
+            if is_shallow(value, MAX_DEPTH):
+                return self._sewn_value(value)
         return self._cache.seams.sewn(arguments)
 
     def _sewn_value(self, value: Any) -> Any:

@@ -19,8 +19,9 @@ from typing import Any
 
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.files import Location
-from chatcli.records import ReplyRecord
+from chatcli.records import ReplyRecord, is_shallow
 from chatcli.serve.request import ReplyRequest
+from chatcli.serve.wire import MAX_JSON_DEPTH
 from chatcli.store.sessions import served
 from chatcli.store.sessions.transcript import DAMAGE, tool_calls_of
 
@@ -145,7 +146,9 @@ def _meaning(message: Message) -> tuple[str, Sequence[tuple[str, str, Any]]]:
 
 def _value(arguments: str) -> Any:
     with suppress(ValueError, RecursionError):
-        return json.loads(arguments)
+        value = json.loads(arguments)
+        if is_shallow(value, MAX_JSON_DEPTH):
+            return value
     return arguments
 
 

@@ -67,7 +67,9 @@ def test_a_tool_loop_reuses_all_that_was_written(tmp_path: Path, template: str) 
             assert record.reused_tokens >= reply.record.prompt_tokens + reply.record.generated_tokens - 1
 
 
-@pytest.mark.parametrize("arguments", ["Oslo", '{"city": "Os', "[1]", "7", "null", "", '{"a": NaN}'])
+@pytest.mark.parametrize(
+    "arguments", ["Oslo", '{"city": "Os', "[1]", "7", "null", "", '{"a": NaN}', "[" * 900 + "]" * 900]
+)
 def test_whatever_a_model_wrote_as_arguments_is_taken_back(tmp_path: Path, arguments: str) -> None:
     call = {"id": "c", "function": {"name": "look", "arguments": arguments}}
     body = {
