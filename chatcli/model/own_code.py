@@ -135,16 +135,23 @@ def loaded_from(folder: Path, code: Mapping[str, bytes]) -> Iterator[None]:
         try:
             source = Path(private, "source")
             for name, data in code.items():
-                path = str(folder / name)
-                source.write_bytes(data)
-                # What does not compile is said by Python as it is imported.
-                py_compile.compile(
-                    str(source),
-                    importlib.util.cache_from_source(os.path.abspath(path)),  # noqa: PTH100  as Python does
-                    path,
-                    quiet=2,
-                    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-                )
+                try:
+                    _compile(source, data, folder / name)
+                except py_compile.PyCompileError as error:
+                    # Python would look at the file, which may be another one by now.
+                    _compile(source, f"raise SyntaxError({str(error.exc_value)!r})".encode(), folder / name)
             yield
         finally:
             sys.pycache_prefix = before
+
+
+def _compile(source: Path, data: bytes, path: Path) -> None:
+    """Put the code of `data` where Python looks for that of `path`. Raises `PyCompileError`."""
+    source.write_bytes(data)
+    py_compile.compile(
+        str(source),
+        importlib.util.cache_from_source(os.path.abspath(path)),  # noqa: PTH100  as Python does
+        str(path),
+        doraise=True,
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )

@@ -194,6 +194,22 @@ def test_code_is_loaded_from_the_bytes_that_were_read(folder: Path) -> None:
     assert (folder / "ran").exists() and not evil.exists()
 
 
+@pytest.mark.parametrize("source", [b"def", b"\0", b"(" * 10_000])
+def test_code_that_does_not_compile_is_never_read_again(source: bytes, folder: Path) -> None:
+    evil = folder.parent / "evil"
+    (folder / "arch.py").write_bytes(source)
+    code = own_code.read(folder)
+    (folder / "arch.py").write_text(OTHER.format(str(evil)))
+    with own_code.loaded_from(folder, code), pytest.raises(SyntaxError):
+        spec = importlib.util.spec_from_file_location("custom_model", folder / "arch.py")
+        assert spec is not None and spec.loader is not None
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    assert not evil.exists()
+    (folder / "arch.py").write_bytes(source)
+    with pytest.raises(ModelBroken, match="cannot be loaded"):
+        load(str(folder), trust_remote_code=True)
+
+
 def put_link(folder: Path) -> None:
     other = folder.parent / "other"
     other.mkdir()

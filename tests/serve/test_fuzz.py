@@ -28,6 +28,7 @@ NAMES = sorted(
         *("stream_options", "include_usage", "chat_template_kwargs", "output_config", "effort", "prompt"),
         *("logit_bias", "logprobs", "top_logprobs", "n", "response_format", "is_error", "max_tokens"),
         *("input", "instructions", "reasoning", "call_id", "output", "namespace", "summary"),
+        *("action", "result", "encrypted_content", "status", "server_label"),
         *openai.SAMPLING,
         *anthropic.SAMPLING,
     }
@@ -36,6 +37,8 @@ WORDS = [
     *("user", "assistant", "system", "tool", "text", "image_url", "image", "tool_use", "tool_result"),
     *("function", "base64", "enabled", "auto", "none", "thinking", "custom", "data:image/png;base64,aaaa"),
     *("function_call", "function_call_output", "reasoning", "message", "input_text", "namespace"),
+    *("custom_tool_call", "local_shell_call_output", "web_search_call", "image_generation_call"),
+    *("compaction", "mcp_approval_response", "additional_tools", "server_tool_use", "document"),
     *("{}", "", "\ud800", "\0", "1"),
 ]
 SCALARS = (
@@ -162,6 +165,12 @@ RESPONSES = {
         {"role": "assistant", "content": [{"type": "output_text", "text": "c"}]},
         {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}", "namespace": "memo"},
         {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "d"}]},
+        {"type": "custom_tool_call", "call_id": "e", "name": "patch", "input": "f"},
+        {"type": "custom_tool_call_output", "call_id": "e", "output": "g"},
+        {"type": "local_shell_call", "call_id": "h", "action": {"type": "exec", "command": ["ls"]}},
+        {"type": "local_shell_call_output", "id": "h", "output": "i"},
+        {"type": "web_search_call", "id": "j", "status": "completed", "action": {"query": "k"}},
+        {"type": "compaction", "encrypted_content": "l m"},
         {"role": "user", "content": [{"type": "input_image", "image_url": f"data:;base64,{PNG}"}]},
     ],
     "tools": [test_responses.TOOL, test_responses.NAMESPACE],
