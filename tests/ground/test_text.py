@@ -129,9 +129,9 @@ def test_percentages_are_cut(part: int, whole: int, shown: str, with_decimal: st
     assert (shown, with_decimal) == (percent(part, whole), percent(part, whole, 1))
 
 
-@pytest.mark.parametrize("piece", ["The quick brown fox.\n", "é\n", "\x1b[", "日本語\u202e"])
+@pytest.mark.parametrize("piece", ["The quick brown fox.\n", "é\n"])
 def test_a_long_text_is_cleaned_in_little_time(piece: str) -> None:
-    text = piece * (4_000_000 // len(piece))
+    text = piece * (10_000_000 // len(piece))
     began = time.process_time()
     assert len(text) == len(clean(text))
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 0.6
