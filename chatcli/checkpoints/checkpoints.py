@@ -351,7 +351,7 @@ class Checkpoints:
             except ComputingIsSooner:
                 reason, match = reason or race.QUICKER, Match(len(self._live), True)
             else:
-                return replace(match, reason=reason, ahead=self._borrow(path.after(match.depth)))
+                return replace(match, reason=reason, ahead=self._borrow(path, match.depth))
         matched = path.upto(match.depth)
         match = replace(match, reason=reason, typeahead=self._typeahead_of(matched).tokens)
         if self._goes_on(path, match.depth) or self._back_to_mark(path, match.depth):
@@ -359,7 +359,7 @@ class Checkpoints:
             return replace(match, ahead=ahead, typeahead=match.typeahead + self._ahead_typed)
         further = self._shared_further(path, match.depth)
         self._rewind(matched, further)
-        return replace(match, ahead=further or self._borrow(path.after(match.depth)))
+        return replace(match, ahead=further or self._borrow(path, match.depth))
 
     def _goes_on(self, path: TokenPath, depth: int) -> bool:
         """Whether what was run after the live path's last checkpoint leads to the next boundary."""
@@ -430,19 +430,19 @@ class Checkpoints:
         self._ahead, self._ahead_typed, self._marks = list(tokens), 0, []
         self._log = RowLog()
 
-    def _borrow(self, rest: TokenPath) -> int:
+    def _borrow(self, path: TokenPath, depth: int) -> int:
         """Take the rows up to the next boundary that another conversation has too, in whole chunks.
 
         Whole chunks, because the rest is then prefilled as a cold run would: the same bits.
         A state cannot be cut, so a model with state has nothing to borrow.
         """
-        if not rest:
+        if depth == len(path):
             return 0
         self._log = RowLog()
         if self.store is None or self._stateful:
             return 0
-        rows = self.store.rows_of_other_path(rest, self.loaded.prefill_step)
-        return 0 if rows is None else self._append(self.store, rest, rows, *NO_STATE)
+        rows = self.store.rows_of_other_path(path, self.loaded.prefill_step, depth)
+        return 0 if rows is None else self._append(self.store, path.after(depth), rows, *NO_STATE)
 
     def _append(self, store: SegmentStore, rest: TokenPath, rows: Rows, state: Tensors, scalars: str) -> int:
         """Add rows of the beginning of `rest`, and the state at their end. Returns how many, 0 if damaged."""
@@ -795,7 +795,7 @@ class Checkpoints:
         self.store.flush()
         reply = self._reply_path(path, tail)
         if not self.store.depth(reply, stateful=self._stateful):
-            return self._borrow(reply)
+            return self._borrow(reply, 0)
         self._log = RowLog()
         state, scalars = NO_STATE
         try:

@@ -111,8 +111,8 @@ class ShardedCheckpoints(Checkpoints):
         # One rank's disk may be slower than the others', and none may run tokens alone.
         return loader.NO_PROGRESS
 
-    def _borrow(self, rest: TokenPath) -> int:
-        count = super()._borrow(rest)
+    def _borrow(self, path: TokenPath, depth: int) -> int:
+        count = super()._borrow(path, depth)
         if len(set(self._ranks.all_gather(count))) == 1:
             return count
         self.rewind()

@@ -162,21 +162,43 @@ def _shared_segments(rows_file: Location, path: TokenPath) -> int:
     return count
 
 
-def sharing_tokens(folder: Location, path: TokenPath) -> Iterator[tuple[Location, int]]:
-    """Files of other paths that begin as this one does, and the tokens shared up to the first boundary.
+@dataclass(frozen=True)
+class Sharing:
+    """A file of another path whose tokens, after its first `skip`, begin with `count` of a path's next ones.
+
+    Its first segment comes after `parent`, at token `start` of the prompt.
+    """
+
+    path: Location
+    parent: str
+    start: int
+    skip: int
+    count: int
+
+
+def sharing_tokens(folder: Location, path: TokenPath, depth: int = 0) -> Iterator[Sharing]:
+    """Files that go on as a path does after `depth` segments, up to the first boundary of either.
 
     Beyond that the chunks of a prefill are others.
     """
-    own = np.asarray(path.first_tokens)
-    others = [other for other, first, _ in _same_key(folder, path) if first != path[0].id[:NAME_DIGITS]]
-    for other in others[:MAX_CANDIDATES]:
+    rest = path.after(depth)
+    own = np.asarray(rest.first_tokens)
+    others = [other for other, first, _ in _same_key(folder, rest) if first != rest[0].id[:NAME_DIGITS]]
+    starts = [(other, rest.root, rest[0].start) for other in others[:MAX_CANDIDATES]]
+    located = locate(folder, path.upto(depth))
+    if located and not located[-1].whole:
+        first = path[depth - located[-1].segments]
+        starts.append((located[-1].path, first.parent, first.start))
+    for other, parent, start in starts:
         with contextlib.suppress(OSError, SegmentDamaged), Container(other) as file:
             ends, cuts = segment_ends(file), cuts_of(file)
-            length = next((end for end in ends if end not in cuts), ends[-1]) - path[0].start
-            stored = np.asarray(stored_tokens(file)[:length])
+            end = next((end for end in ends if end > rest[0].start and end not in cuts), ends[-1])
+            skip = rest[0].start - start
+            stored = np.asarray(stored_tokens(file)[skip : end - start])
             shared = min(len(stored), len(own))
             differing = np.flatnonzero(stored[:shared] != own[:shared])
-            yield other, int(differing[0]) if differing.size else shared
+            count = int(differing[0]) if differing.size else shared
+            yield Sharing(other, parent, start, skip, count)
 
 
 def segment_ends(file: Container) -> list[int]:

@@ -30,11 +30,12 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """The first `count` tokens of an open file that holds `length`."""
+    """`count` tokens of an open file that holds `length`, after the first `skip` of them."""
 
     file: Container
     count: int
     length: int
+    skip: int = 0
 
     def has_only(self, block: Block) -> bool:
         """Whether the block is all of its tensor."""
@@ -94,7 +95,8 @@ class Rows:
             for name, length in lengths.items():
                 at = start + min(length - self.count, 0)
                 if at + piece.count > 0:
-                    blocks.append(Block(name, slice(max(-at, 0), piece.count), max(at, 0)))
+                    wanted = slice(piece.skip + max(-at, 0), piece.skip + piece.count)
+                    blocks.append(Block(name, wanted, max(at, 0)))
             yield piece, blocks
             start += piece.count
 

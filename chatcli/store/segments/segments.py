@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +45,7 @@ from chatcli.store.segments.container import (
 )
 from chatcli.store.segments.eviction import SMALL_STATES, newest_states
 from chatcli.store.segments.rows import Piece, Rows, prefill_seconds
-from chatcli.store.segments.token_path import Segment, TokenPath, common_prefix, root_id
+from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 from chatcli.threads.executor import SerialExecutor
 
 # Another process may join files after they were located and before they are opened.
@@ -133,19 +133,13 @@ class SegmentStore:
 
     def shared_tokens(self, path: TokenPath) -> int:
         """How many tokens of a path some rows on disk begin with, wherever they can be restored."""
-        located = locate(self.location, path)
-        depth = covered(located)
+        depth = covered(locate(self.location, path))
+        end = path.upto(depth).end
         if depth == len(path):
-            return path.end
-        rest, further = path.after(depth), 0
-        if located and not located[-1].whole:
-            before = path.upto(depth - located[-1].segments).end
-            with contextlib.suppress(OSError, SegmentDamaged), Container(located[-1].path) as file:
-                further = common_prefix(
-                    stored_tokens(file)[path.upto(depth).end - before :], rest.first_tokens
-                )
-        others = [count for _, count in catalog.sharing_tokens(self.location, rest)]
-        return path.upto(depth).end + max(further, *others, 0)
+            return end
+        return end + max(
+            (each.count for each in catalog.sharing_tokens(self.location, path, depth)), default=0
+        )
 
     def has_state(self, identifier: str) -> bool:
         with contextlib.suppress(OSError):
@@ -232,18 +226,20 @@ class SegmentStore:
         except OSError as error:
             raise SegmentDamaged(f"unreadable: {error.strerror}") from error
 
-    def rows_of_other_path(self, path: TokenPath, step: int) -> Rows | None:
-        """Rows of another path that begins as this one does, in whole multiples of `step` tokens."""
-        sharing = catalog.sharing_tokens(self.location, path)
-        rows_file, shared = max(sharing, key=itemgetter(1), default=(None, 0))
-        count = shared - shared % step
-        if rows_file is None or not count:
+    def rows_of_other_path(self, path: TokenPath, step: int, depth: int = 0) -> Rows | None:
+        """Rows of another path that goes on as this one does after `depth`, in whole multiples of `step`."""
+        if len(path.after(depth).first_tokens) < step:
             return None
-        with contextlib.suppress(OSError, SegmentDamaged), self._explained(rows_file):
-            file = Container(rows_file)
+        sharing = catalog.sharing_tokens(self.location, path, depth)
+        most = max(sharing, key=attrgetter("count"), default=None)
+        if most is None or most.count < step:
+            return None
+        with contextlib.suppress(OSError, SegmentDamaged), self._explained(most.path):
+            file = Container(most.path)
             try:
-                self._check(file, "rows", parent=path.root, start=str(path[0].start))
-                return Rows([Piece(file, count, len(stored_tokens(file)))])
+                self._check(file, "rows", parent=most.parent, start=str(most.start))
+                count = most.count - most.count % step
+                return Rows([Piece(file, count, len(stored_tokens(file)), most.skip)])
             except BaseException:
                 file.close()
                 raise

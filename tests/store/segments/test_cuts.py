@@ -19,6 +19,7 @@ from tests.support.checkpointing import (
     expected,
     prompt_of,
     read,
+    read_rows,
     rows_files,
     rows_of,
     state_files,
@@ -186,6 +187,27 @@ def test_rows_are_lent_up_to_the_next_boundary_of_either(store: SegmentStore) ->
         rows = store.rows_of_other_path(TokenPath.cut(ROOT, prompt, boundaries), 4)
         assert rows is not None and lent == rows.count
         rows.close()
+
+
+def test_rows_are_lent_from_the_middle_of_a_file(store: SegmentStore) -> None:
+    """What both share up to a cut is in that file, too."""
+    prompt = prompt_of(700)
+    first = TokenPath.cut(ROOT, prompt, [600], distance=100)
+    put(store, first, 0)
+    other = TokenPath.cut(ROOT, [*prompt[:277], *prompt_of(300, seed=2)], [450], distance=100)
+    depth = store.depth(other, stateful=False)
+    assert (2, 277) == (depth, store.shared_tokens(other))
+    rows = store.rows_of_other_path(other, 10, depth)
+    assert rows is not None and 70 == rows.count
+    whole = expected(first)
+    for name, (dtype, _, data) in read_rows(rows).items():
+        assert dtype == whole[name][0]
+        itemsize = {"bfloat16": 2, "float32": 4}[dtype]
+        heads, length, columns = whole[name][1][1:]
+        array = np.frombuffer(data, np.uint8).reshape(heads, 70, columns * itemsize)
+        source = np.frombuffer(whole[name][2], np.uint8).reshape(heads, length, columns * itemsize)
+        assert np.array_equal(source[:, 200:270], array)
+    rows.close()
 
 
 def test_a_long_segment_of_before_it_was_cut_lends_its_rows(store: SegmentStore) -> None:
