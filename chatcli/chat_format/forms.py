@@ -83,7 +83,8 @@ class Forms:
     beside: Literal["together", "inserted", "before", "text"] = "together"
     # Its thinking, where it has text too.
     thought: Literal["together", "joined", "dropped"] = "together"
-    tools: Literal["nested", "flat", "definitions", "functions", "withheld"] = "nested"
+    # Unshown ones are given in vain, and withheld ones not at all, as the template refuses them.
+    tools: Literal["nested", "flat", "definitions", "functions", "unshown", "withheld"] = "nested"
     no_tools: Literal["none", "empty"] = "none"
 
     @functools.cached_property
@@ -135,7 +136,7 @@ def tool_options(tools: Sequence[Json], forms: Forms) -> Json:
         return {"tools": []} if forms.no_tools == "empty" else {}
     if forms.tools == "definitions":
         functions = [{**each, "parameter_definitions": _definitions(each)} for each in functions]
-    return {"tools": list(tools) if forms.tools == "nested" else functions}
+    return {"tools": list(tools) if forms.tools in ("nested", "unshown") else functions}
 
 
 def _definitions(function: Json) -> Json:

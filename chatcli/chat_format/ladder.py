@@ -137,7 +137,12 @@ STEPS: tuple[Step, ...] = (
     Step(
         "tools",
         [([_user(QUESTION)], (QUESTION, TOOL_NAME, DESCRIPTION))],
-        [({}, ""), *(each for each in TOOL_RUNGS if each[1]), *(each for each in TOOL_RUNGS if not each[1])],
+        [
+            ({}, ""),
+            *(rung for rung in TOOL_RUNGS if rung[1]),
+            ({"tools": "unshown"}, ""),
+            ({"tools": "withheld"}, ""),
+        ],
         "does not show tools",
         ("question",),
     ),
@@ -356,6 +361,10 @@ class Learned:
             is_lost = False in shown
             return replace(learned, lost={**self.lost, step.name: step.lost}) if is_lost else learned
         at = shown.index(True)
+        if step.name == "tools" and forms[at].tools in ("unshown", "withheld"):
+            # Some show no more than a tool's name.
+            named = replace(step, conversations=[(each, words[:2]) for each, words in step.conversations])
+            at = _render(render, [(each, named) for each in forms]).index(True)
         clause = step.rungs[at][1]
         adapted = (*learned.adapted, clause) if clause else learned.adapted
         return replace(learned, forms=forms[at], adapted=adapted)
@@ -439,7 +448,7 @@ def _render(render: Render, trials: Sequence[tuple[Forms, Step]]) -> list[bool |
 def _shows(text: str | TemplateRefused, words: Sequence[str], forms: Forms, step: Step) -> bool:
     if isinstance(text, TemplateCutOff):
         raise text
-    if step.name == "tools" and forms.tools == "withheld":
+    if step.name == "tools" and forms.tools in ("unshown", "withheld"):
         words = (QUESTION,)
     if forms.beside == "inserted":
         words = [word for word in words if word != REPLY]

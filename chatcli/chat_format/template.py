@@ -235,7 +235,7 @@ class Template:
     @property
     def shows_tools(self) -> bool:
         """Whether the template shows the tools that it is given. Raises `TemplateRefused`."""
-        return self._learned_for([[]]).forms.tools != "withheld"
+        return self._learned_for([[]]).forms.tools not in ("unshown", "withheld")
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
