@@ -318,6 +318,8 @@ class Learned:
     tried: frozenset[str] = frozenset()
     adapted: tuple[str, ...] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
+    # Those that it refuses in every form when they are tried.
+    refused: frozenset[str] = frozenset()
     frame: Frame | None = None
 
     def knowing(self, parts: Iterable[str], render: Render, control: re.Pattern[str]) -> Learned:
@@ -358,8 +360,9 @@ class Learned:
         learned = replace(learned, tried=learned.tried | {step.name})
         if not any(shown):
             # One that refuses all of them says why when it is asked: it may need what a request brings.
-            is_lost = False in shown
-            return replace(learned, lost={**self.lost, step.name: step.lost}) if is_lost else learned
+            if False not in shown:
+                return replace(learned, refused=learned.refused | {step.name})
+            return replace(learned, lost={**learned.lost, step.name: step.lost})
         at = shown.index(True)
         if step.name == "tools" and forms[at].tools in ("unshown", "withheld"):
             # Some show no more than a tool's name.

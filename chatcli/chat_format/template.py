@@ -439,7 +439,14 @@ class Template:
             raise TemplateRefused("The model's chat template puts nothing after an image.")
         sewn = self._sewn(messages)
         learned = self._learned_for([sewn])
-        if lost := [learned.lost[part] for part in parts_of(sewn, learned.forms) if part in learned.lost]:
+        parts = parts_of(sewn, learned.forms)
+        lost = [learned.lost[part] for part in parts if part in learned.lost]
+        if not lost and parts & learned.refused:
+            text = self.text(messages, generation=True)
+            lost = [
+                "does not show all of this conversation" for each in sewn if each.text.strip() not in text
+            ]
+        if lost:
             raise TemplateRefused(f"The model's chat template {lost[0]}: choose another model with -m.")
         return tokens
 
