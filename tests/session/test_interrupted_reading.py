@@ -18,14 +18,16 @@ from typing import Any
 
 import pytest
 
+from chatcli.conversation.tree import Message
 from chatcli.events import PrefillProgress
 from chatcli.files import Location
-from chatcli.session.background import PREPARING
+from chatcli.session.background import PREPARING, READY
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.segments.container import Container
 from chatcli.store.segments.cuts import CUT_TOKENS
+from chatcli.store.sessions.folder import SessionFolder
 from tests.support.families import FAMILIES
 from tests.support.harness import RecordedWork
 from tests.support.program import Program
@@ -189,4 +191,21 @@ def test_a_message_whose_reading_was_stopped_is_not_read_behind_the_person(
         pass
     settle()
     assert any(report.startswith(PREPARING) for report in work.reports)
+    chat.close()
+
+
+def test_what_is_computed_ahead_can_be_ended_and_begun_again(models: Path, tmp_path: Path) -> None:
+    with SessionFolder(tmp_path).create("talk", model="m", system=None) as session:
+        question = session.append(Message("user", "My dog is called Biscuit. " * 80), None)
+        session.append(Message("assistant", "A fine name."), question.id, finish_reason="stop")
+    small_chunks = replace(Settings(sessions=tmp_path), model_options=ModelOptions(prefill_step_size=2))
+    work = RecordedWork()
+    chat = LiveChat(small_chunks, SessionRequest("talk"), str(models / "qwen3_5"), background=work)
+    chat.settle_behind()
+    wait_until(lambda: work.catching_up)
+    work.halt()
+    wait_until(lambda: not work.settling)
+    assert READY not in work.reports
+    chat.settle_behind()
+    wait_until(lambda: READY in work.reports)
     chat.close()

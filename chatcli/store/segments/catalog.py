@@ -185,7 +185,9 @@ def sharing_tokens(folder: Location, path: TokenPath, depth: int = 0) -> Iterato
     own = np.asarray(rest.first_tokens)
     others = [other for other, first, _ in _same_key(folder, rest) if first != rest[0].id[:NAME_DIGITS]]
     starts = [(other, rest.root, rest[0].start) for other in others[:MAX_CANDIDATES]]
-    located = locate(folder, path.upto(depth))
+    # Where they part on the way to a boundary, the file of what they share goes on as the other path does.
+    on_the_way = depth > 0 and path[depth - 1].on_the_way
+    located = locate(folder, path.upto(depth)) if on_the_way else []
     if located and not located[-1].whole:
         first = path[depth - located[-1].segments]
         starts.append((located[-1].path, first.parent, first.start))
