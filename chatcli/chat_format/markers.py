@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chatcli.events import ToolCall
 from chatcli.replies.calls import BARE_SIGNS, CALL_FORMATS, CallFormat, parsed_by
 from chatcli.replies.splitter import HARMONY, MUSE, Format, ReplySplitter
 from chatcli.replies.thinking import THINKING_MARKERS
@@ -94,47 +92,3 @@ def closing_tokens(tokenizer: Any) -> list[int]:
     if closing and closing == tokenizer.think_end:
         return list(tokenizer.think_end_tokens)
     return list(tokenizer.encode(closing, add_special_tokens=False)) if closing else []
-
-
-class CallSyntax:
-    """Finds where a text that a chat template wrote shows tool calls."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._format = Format(calls=format_of(tokenizer).calls)
-
-    def end_of(self, calls: Sequence[ToolCall], text: str) -> int | None:
-        """Where `text` has shown these calls, in their order; None if it shows others, or none."""
-        left, end = list(calls), 0
-        tools = [{"function": {"name": call.name}} for call in calls]
-        reading = ReplySplitter(self._format, tools=tools)
-        for part in (*reading.feed(text), *reading.finish()):
-            end += len(part.text)
-            for shown in part.calls:
-                if not left or not _are_same(shown, left.pop(0)):
-                    return None
-            if part.calls and not left:
-                return end
-        return None
-
-
-def _are_same(shown: ToolCall, given: ToolCall) -> bool:
-    """Whether calls are the same, however their JSON is written, and whether or not values have types."""
-    values = [_parsed(call.arguments) for call in (shown, given)]
-    if shown.name != given.name or not all(isinstance(value, dict) for value in values):
-        return (shown.name, values[0]) == (given.name, values[1])
-    first, second = values
-    return first.keys() == second.keys() and all(
-        first[key] == second[key] or _as_text(first[key]) in (_as_text(second[key]), str(second[key]))
-        for key in first
-    )
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _parsed(arguments: str) -> Any:
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments

@@ -12,8 +12,7 @@ import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.chat_format.markers import CallSyntax, format_of
-from chatcli.events import ToolCall
+from chatcli.chat_format.markers import format_of
 from chatcli.replies.splitter import Format, Part, ReplySplitter
 from tests.support import tiny
 
@@ -352,20 +351,6 @@ def test_calls_that_end_a_reply_count_where_thinking_was_not_closed(
     assert [] == made(thought)
     assert f"Hm. {written} or not." == "".join(part.text for part in thought if part.thinking)
     assert "Good day." == "".join(part.text for part in thought if not part.thinking)
-
-
-@pytest.mark.parametrize("kind", CALLS)
-@pytest.mark.parametrize("name", FORMATS)
-def test_calls_are_found_in_what_a_template_wrote(
-    name: str, kind: str, tokenizers: Callable[[str], Any]
-) -> None:
-    syntax = CallSyntax(tokenizers(name))
-    calls = fitting(name, CALLS[kind])
-    given = [ToolCall(each, json.dumps(arguments), "id") for each, arguments in calls]
-    written = FORMATS[name][2](calls)
-    end = syntax.end_of(given, f" {written}<|im_end|>")
-    assert written.strip() == f" {written}<|im_end|>"[:end].strip()
-    assert syntax.end_of([ToolCall("other", "{}")], f" {written}<|im_end|>") is None
 
 
 def test_a_parser_that_a_configuration_names_shows_its_format(tmp_path: Path) -> None:
