@@ -29,7 +29,7 @@ def format_of(tokenizer: Any) -> Format:
     """The format of the replies of this tokenizer's model."""
     # The vocabulary is copied to be asked: 150,000 tokens.
     vocabulary, template = tokenizer.get_vocab(), template_text(tokenizer)
-    if CHANNEL in vocabulary:
+    if CHANNEL in vocabulary or f"{CHANNEL}analysis" in template:
         return Format(closing=HARMONY_CLOSING, headers=HARMONY)
     calls = _call_formats(tokenizer, vocabulary, template)
     if any(TO_USER in dict(edges) for edges in tokenizer.response_transitions.values()):
