@@ -16,7 +16,7 @@ T = TypeVar("T")
 # What reads: it yields while it waits for more text, and returns what it has read.
 Reading = Generator[None, None, T]
 # Deeper JSON is nothing that a tool takes, and Python parses it by recursion.
-MAX_JSON_DEPTH = 200
+MAX_JSON_DEPTH = 500
 
 INSIDE_STRING = regex.compile(r"[^\"'\\]*(?:\\.[^\"'\\]*)*", regex.DOTALL)
 # What may come next in JSON. A number ends where another character shows that it has ended.
@@ -139,5 +139,5 @@ class Incoming:
         try:
             # Models write line breaks into strings as they are.
             return json.loads(self.text[start : self.at], strict=False)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Mismatch from None

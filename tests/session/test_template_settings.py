@@ -15,13 +15,12 @@ from rich.console import Console
 
 import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli.chat_format.arguments import check_arguments, parse_argument, template_variables
-from chatcli.chat_format.markers import ToolCall
 from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.commands import registry
 from chatcli.commands.results import PlainText
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
-from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
+from chatcli.events import Event, TextDelta, ToolCall, ToolCalled, TurnDone, TurnRecord
 from chatcli.exchange import export, importing
 from chatcli.session import opening
 from chatcli.session.live_chat import LiveChat
