@@ -204,7 +204,9 @@ def test_text_streams_with_its_capitals() -> None:
     assert text + detokenizer.last_segment == "Bob met ANNA in São Paulo 小白."
 
 
-@pytest.mark.parametrize(("told", "asked"), TALKS)
+@pytest.mark.parametrize(
+    ("told", "asked"), [TALKS[0], *(pytest.param(*talk, marks=pytest.mark.slow) for talk in TALKS[1:])]
+)
 def test_it_recalls_over_ten_turns(told: list[str], asked: list[tuple[str, str]], tmp_path: Path) -> None:
     answers = replies(tmp_path, *told, *BETWEEN, *(question for question, _ in asked))
     recalled = answers[len(told) + len(BETWEEN) :]
@@ -229,7 +231,7 @@ def test_it_does_sums(pocket: Program) -> None:
 
 
 def test_it_goes_round_in_no_loop(pocket: Program) -> None:
-    sent = random_messages(60)
+    sent = random_messages(20)
     for message, answer in zip(sent, asked_each(pocket, "\n".join(sent)), strict=True):
         assert answer["finish_reason"] == "stop", answer
         for text in (answer["thinking"], answer["text"]):

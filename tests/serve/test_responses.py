@@ -387,7 +387,7 @@ def test_tools_that_an_item_adds_are_shown(client: openai.OpenAI) -> None:
     assert "read" == ENGINE.requests[-1].tools[0]["function"]["name"]
 
 
-@pytest.mark.parametrize("depth", [70, 500, 990])
+@pytest.mark.parametrize("depth", [70, 500, pytest.param(990, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", ['{{"a":{}}}', "[{}]"])
 def test_arguments_nested_deep_are_text_or_refused(nested: openai.OpenAI, form: str, depth: int) -> None:
     before, after = form.format("|").split("|")

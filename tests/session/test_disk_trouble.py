@@ -425,8 +425,8 @@ def test_a_disk_that_fills_up_and_is_cleared(chatcli: Program, disk: Path) -> No
     check_transcript(chatcli, "a", [*messages, "And now?"])
 
 
-@pytest.mark.parametrize("size", [400, 1000])
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("size", [400, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("named", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_message_that_cannot_be_saved_leaves_no_empty_session(
     chatcli: Program, size: int, named: bool
 ) -> None:

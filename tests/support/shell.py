@@ -17,11 +17,14 @@ from tests.support.terminal import (
     MOUSE,
     Terminal,
 )
+from tests.support.tiny import SPECIAL
 
 # In the numbers below a reply.
 PANEL = r"[\d.]+ % reused\b"
 # In the toolbar while a reply comes.
 BUSY = "Esc stops"
+# Thinking is closed after two tokens, and the mark that closes it is not said again, as text.
+CLOSED_ONCE = ("--think-budget", "2", "--logit-bias", f"{SPECIAL.index('</think>')}:-1000")
 
 
 def open_shell(program: Program, *args: object, **environment: str) -> Terminal:
@@ -50,7 +53,7 @@ def send_message(terminal: Terminal, message: str) -> None:
 def speaking(models: Path, folder: Path, tokens: int, *options: str) -> Iterator[tuple[Program, Terminal]]:
     """The shell, ready, with a model whose replies go on for so many tokens."""
     program = Program(folder, models / "speaker")
-    args = ("-m", program.model, "-S", "talk", "-n", str(tokens), "--temp", "1", "--seed", "2")
+    args = ("-m", program.model, "-S", "talk", "-n", str(tokens), "--temp", "1", "--seed", "2", *CLOSED_ONCE)
     with open_shell(program, "chat", *args, *options) as terminal:
         terminal.wait_for(lambda: ready(terminal))
         yield program, terminal

@@ -15,7 +15,7 @@ from chatcli.text import duration, percent
 from chatcli.tui.render.panel import hit_line
 from tests.support.families import at_night
 from tests.support.program import Program
-from tests.support.shell import BUSY, PANEL, ready, turns_of
+from tests.support.shell import BUSY, CLOSED_ONCE, PANEL, ready, turns_of
 from tests.support.terminal import ESCAPE
 from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
 from tests.support.window import Window, command_output, leave_window, send_line
@@ -61,7 +61,7 @@ def at_rest(window: Window) -> bool:
 
 
 def resized(program: Program, sizes: list[tuple[int, int]]) -> None:
-    args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2")
+    args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2", *CLOSED_ONCE)
     with Window(program, "chat", *args) as window:
         window.wait_for(lambda: ready(window))
         window.line("tell me everything")
