@@ -739,10 +739,14 @@ class Template:
         """
         for continuation in self._results(dicts, INVENTED_CALL.id, INVENTED_TEXTS):
             yield replace(continuation, optional=True)
+        with_text = self._sew(Message("assistant", INVENTED_TEXTS[0], tool_calls=(INVENTED_CALL,)))
+        # Text that is shown as a reply of its own ends the loop for a template, and few replies have it.
+        has_text = self._learned_for([[*dicts, with_text]]).forms.beside != "before"
         for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True):
-            reply = self._sew(Message("assistant", text, thought, tool_calls=(INVENTED_CALL,)))
+            said = text if has_text else ""
+            reply = self._sew(Message("assistant", said, thought, tool_calls=(INVENTED_CALL,)))
             result = self._following([reply], Message("tool", text, tool_call_id=INVENTED_CALL.id))
-            starts = tuple(each.lstrip() for each in (text, thought))
+            starts = tuple(each.lstrip() for each in (said, thought) if each)
             yield Continuation([*dicts, reply, result], starts, optional=True)
 
     def _results(self, dicts: list[Sewn], call_id: str, texts: Sequence[str]) -> Iterator[Continuation]:

@@ -144,3 +144,39 @@ def test_a_tools_result_names_its_tool(tmp_path: Path) -> None:
     assert "user -;assistant -;tool weather;tool -;" == plain.text(
         [QUESTION, called, RESULT, stray], generation=False
     )
+
+
+# As gpt-oss' template: calls keep their thinking until a reply that calls nothing follows, and a reply that
+# calls has either thinking or text.
+HARMONY_LOOP = """{%- for m in messages %}
+{%- if m.tool_calls %}
+{%- set answered = namespace(found=false) %}
+{%- for later in messages[loop.index:] %}
+{%- if later.role == 'assistant' and not later.tool_calls %}{%- set answered.found = true %}{%- endif %}
+{%- endfor %}
+{%- if m.content and m.thinking %}{{- raise_exception('Not both!') }}{%- endif %}
+{%- if (m.content or m.thinking) and not answered.found %}
+{{- '<|im_start|>assistant<|think|>' + (m.content or m.thinking) + '<|im_end|>' }}
+{%- endif %}
+{{- '<|im_start|>assistant to=' + m.tool_calls[0].function.name + '<|call|>' }}
+{{- m.tool_calls[0].function.arguments | tojson + '<|im_end|>' }}
+{%- elif m.role == 'assistant' %}{{- '<|im_start|>assistant<|final|>' + m.content + '<|im_end|>' }}
+{%- else %}{{- '<|im_start|>' + m.role + '<|final|>' + m.content + '<|im_end|>' }}
+{%- endif %}{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant' }}{%- endif %}"""
+
+
+def test_in_a_loop_each_prompt_is_reused_where_text_beside_a_call_would_end_it(tmp_path: Path) -> None:
+    tiny.write_tokenizer(tmp_path, HARMONY_LOOP, [*tiny.SPECIAL, "<|think|>", "<|call|>", "<|final|>"])
+    template = Template(load_tokenizer(tmp_path), DATE, arguments={"tools": TOOLS})
+    path = [QUESTION]
+    for turn in range(4):
+        call = ToolCall("weather", '{"city": "Lisbon"}', f"call_{turn}")
+        path += [
+            Message("assistant", "", f"I look for {turn}.", tool_calls=(call,)),
+            Message("tool", "21 degrees", tool_call_id=call.id),
+        ]
+        *_, last = template.boundaries(path, {})
+        # Of the generation prompt another result has the first token.
+        said = template.tokens(path, generation=False)
+        assert template.prompt(path)[:last] == [*said, template.prompt(path)[len(said)]]
