@@ -21,6 +21,7 @@ AROUND_TEXT = (
     ("<response>", "</response>"),
     ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
     ("<|START_TEXT|>", "<|END_TEXT|>"),
+    ("[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"),
 )
 
 
@@ -36,15 +37,14 @@ def format_of(tokenizer: Any) -> Format:
         return Format(closing=MUSE_CLOSING, calls=calls, headers=MUSE)
     around = [pair for pair in AROUND_TEXT if pair[0] in vocabulary or pair[0] in template]
     marks = tokenizer.structural_markers
-    # mlx-lm does not know all of them; Granite's is several tokens.
-    known = [
-        pair
-        for pair in THINKING_MARKERS
-        if vocabulary.keys() >= {*pair} or (pair == SPELLED and AROUND_TEXT[0] in around)
-    ]
-    thinking = next(iter(known), None)
+    # mlx-lm knows few pairs, and by the vocabulary alone, which may have those of another template, too.
+    pairs = [pair for pair in THINKING_MARKERS if vocabulary.keys() >= {*pair}]
     if tokenizer.has_thinking:
-        thinking = tokenizer.think_start, tokenizer.think_end
+        pairs.insert(0, (tokenizer.think_start, tokenizer.think_end))
+    named = [pair for pair in (*pairs, *THINKING_MARKERS) if all(mark in template for mark in pair)]
+    # Granite's and Apriel's are several tokens. Many a template names `<think>`, whatever the model.
+    spelled = [] if pairs else [pair for pair in named if pair != SPELLED or AROUND_TEXT[0] in around]
+    thinking = next(iter([*(pair for pair in named if pair in pairs), *pairs, *spelled]), None)
     return Format(
         thinking=thinking,
         closing=thinking[1] if thinking else "",

@@ -18,6 +18,7 @@ THINKING_MARKERS = (
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("<|inner_prefix|>", "<|inner_suffix|>"),
     ("[THINK]", "[/THINK]"),
+    ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
 )
 BEGINNING = re.compile(r"\s*(?:<\|start\|>assistant)?\s*<\|channel\|>(?:analysis|final)<\|message\|>")
 END = re.compile(r"(?:<\|return\|>|<\|end\|>|<\|im_end\|>)\s*\Z")

@@ -139,6 +139,32 @@ def test_without_markers_everything_is_reply(make_tokenizer: MakeTokenizer) -> N
     assert [Part("<think>a</think>")] == parts(splitter(tokenizer, ""), ["<think>a</think>"])
 
 
+# Marks of the vocabulary, a template, a reply, and its thinking.
+TEMPLATES_MARKS = {
+    "several tokens": (
+        [],
+        "Here are my reasoning steps:\n … [BEGIN FINAL RESPONSE]",
+        "Here are my reasoning steps:\nI plan.\n[BEGIN FINAL RESPONSE]\nYes.",
+        "I plan.",
+    ),
+    "another pair in the vocabulary": (
+        ["<think>", "</think>", "<seed:think>", "</seed:think>"],
+        "<seed:think> </seed:think>",
+        "<seed:think>Hm.</seed:think>\nYes.",
+        "Hm.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES_MARKS)
+def test_the_marks_that_the_template_names_open_thinking(make_tokenizer: MakeTokenizer, name: str) -> None:
+    special, template, reply, thought = TEMPLATES_MARKS[name]
+    tokenizer = make_tokenizer(special, f"{{{{ {template!r} }}}}")
+    read = parts(splitter(tokenizer, ""), [reply])
+    assert thought == "".join(part.text for part in read if part.thinking).strip()
+    assert "Yes." == "".join(part.text for part in read if not part.thinking).strip()
+
+
 QWEN = "{{ '<tool_call>' }}{% if x %}{{ tool_call.name }}{% endif %}"
 QWEN_CODER = "{{ '<tool_call>\n<function=' }}"
 TOOLS = [{"type": "function", "function": {"name": "search"}}]
