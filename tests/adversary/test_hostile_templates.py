@@ -127,6 +127,7 @@ def test_a_conversation_is_never_rendered_as_much_more_than_it_is() -> None:
     assert 8_000_000 == len(rendered("{{ messages[0].content * 16 }}", long))
 
 
+@pytest.mark.slow
 def test_a_template_that_ctrl_c_ends_exits_as_an_interrupt_does(tmp_path: Path) -> None:
     """A step within C, of a conversation that the trial at the model's start did not have."""
     endless = "{% if messages[0].content == 'Hello' %}{{ 9 ** (9 ** range(9) | length) }}{% endif %}"

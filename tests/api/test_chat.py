@@ -205,6 +205,7 @@ def test_a_program_that_ends_without_closing_ends_well_and_keeps_what_came(
     assert ["cancelled"] == finish_reasons(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_chat_that_is_forgotten_while_it_settles_keeps_no_program_from_ending(
     models: Path, tmp_path: Path
 ) -> None:
@@ -220,6 +221,7 @@ def test_a_chat_that_is_forgotten_while_it_settles_keeps_no_program_from_ending(
     assert ["length"] == finish_reasons(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_program_with_a_chat_ends(models: Path, tmp_path: Path) -> None:
     printed = python(
         "import os, sys\nfrom chatcli import Chat\n"
@@ -312,6 +314,7 @@ def test_a_forked_process_leaves_the_chat_to_its_parent(models: Path, tmp_path: 
     assert [*[refused] * 3, "2 True", "0"] == printed.splitlines()
 
 
+@pytest.mark.slow
 def test_a_forked_process_does_not_wait_for_its_parents_reply(models: Path, tmp_path: Path) -> None:
     printed = python(
         "import os\nfrom chatcli import Chat\nfrom chatcli.errors import UsageError\n"

@@ -100,9 +100,9 @@ def test_a_stop_ends_the_search_for_boundaries(load: Templates) -> None:
         return stop.is_set()
 
     template = Template(load("qwen3")._tokenizer, DATE, stop=Signal(is_set))
-    threading.Timer(0.3, stop.set).start()
+    threading.Timer(0.2, stop.set).start()
     began = time.monotonic()
     with pytest.raises(TemplateStopped):
-        template.boundaries(letters(20_001), {})
+        template.boundaries(letters(6_001), {})
     assert time.monotonic() - began < 5
     assert asked

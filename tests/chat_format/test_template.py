@@ -13,7 +13,7 @@ from chatcli.conversation.tree import Message
 from chatcli.errors import TemplateRefused
 from chatcli.store.segments.token_path import TokenPath, common_prefix
 from tests.support import tiny
-from tests.support.families import at_night
+from tests.support.families import at_night, every_second_by_day
 from tests.support.templates import (
     ANSWERED,
     DATE,
@@ -29,7 +29,7 @@ from tests.support.templates import (
 
 
 @pytest.mark.parametrize("merging", [at_night(False), True], ids=["bytes", "merging"])
-@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("name", every_second_by_day(TEMPLATES))
 def test_the_stable_prefix_of_a_question_is_common_to_all_continuations(
     load: Templates, name: str, merging: bool
 ) -> None:

@@ -90,6 +90,7 @@ def test_where_a_state_is_missing_the_reason_says_so(tmp_path: Path) -> None:
     assert "tokens are those of an earlier prompt, and no state before that is kept" in str(reasons[1])
 
 
+@pytest.mark.slow
 def test_no_state_on_the_way_is_written_that_is_quickly_computed(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", "qwen3_5", max_position_embeddings=1 << 16)
     with open_harness(model, tmp_path / "saved", recompute_seconds=1000.0) as harness:
@@ -122,6 +123,7 @@ def test_a_stopped_turn_leaves_what_it_has_read_on_disk_at_once(roomy: Path, tmp
     harness.__exit__()
 
 
+@pytest.mark.slow
 def test_an_interrupted_long_message_is_one_file_in_the_end(roomy: Path, tmp_path: Path) -> None:
     long = text(900)
     for chunks in (6, 12, None):

@@ -62,6 +62,7 @@ def test_the_memory_of_a_quantized_cache_is_predicted(wide: Path) -> None:
     assert predicted.cache_bytes(300) == pytest.approx(prompt_cache.nbytes(cache), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "bits"), in_turn_by_day([4, 8], WIDE))
 def test_a_quantized_cache_reopened_gives_the_same_replies(
     wide: Path, tmp_path: Path, family: str, bits: int
@@ -129,6 +130,7 @@ def test_bits_that_mlx_lm_has_no_room_for_are_refused_in_words(tmp_path: Path) -
 # A cache of limited size
 
 
+@pytest.mark.slow
 def test_a_cache_of_limited_size_reopened_gives_the_same_replies(models: Path, tmp_path: Path) -> None:
     """The conversation outgrows the cache several times."""
     limited = same_reopened(models / "qwen3", tmp_path, ModelOptions(max_kv_size=48))

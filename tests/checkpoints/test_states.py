@@ -67,6 +67,7 @@ def test_after_a_kill_everything_that_was_settled_is_reused(model: Path, tmp_pat
         assert (boundary, None) == (record.reused_tokens, record.miss_reason)
 
 
+@pytest.mark.slow
 def test_reopened_conversations_have_the_same_bits_with_fewer_states(model: Path, tmp_path: Path) -> None:
     every_state = open_all_along(model, tmp_path / "all")
     few_states = reopened(model, tmp_path / "few", recompute_seconds=SECONDS)

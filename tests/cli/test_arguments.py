@@ -126,6 +126,7 @@ def shown(program: Program, name: str) -> list[Any]:
     return list(program.run("show", name, "--json").json()["turns"])
 
 
+@pytest.mark.slow
 def test_a_question_without_a_command_begins_a_chat_in_a_terminal(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-n", "3", "What is it?") as terminal:
         terminal.wait_for("› What is it?")

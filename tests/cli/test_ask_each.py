@@ -108,6 +108,7 @@ def test_ctrl_c_keeps_finished_answers(chatcli: Program) -> None:
     assert None is tree["head"]
 
 
+@pytest.mark.slow
 def test_many_questions_leave_no_session_that_looks_empty(chatcli: Program) -> None:
     (chatcli.home / "questions.txt").write_text("\n".join(QUESTIONS[:2]))
     chatcli.run("ask", "--each", "questions.txt", "-n", "4")

@@ -217,6 +217,7 @@ def test_damaged_segments_cost_time_and_no_token(
     assert "damaged" in turn["miss_reason"]
 
 
+@pytest.mark.slow
 def test_a_session_of_a_later_version_is_refused_and_left_unchanged(program_with_session: Program) -> None:
     path = program_with_session.sessions / "tomorrow.jsonl"
     path.write_text(json.dumps({**HEADER, "version": 99}) + '\n{"type": "hologram"}\n')
@@ -314,6 +315,7 @@ def read_until(descriptor: int, expected: bytes) -> bytes:
     return output
 
 
+@pytest.mark.slow
 def test_an_empty_folder_has_nothing_to_resume(chatcli: Program) -> None:
     fails(chatcli, 1, "resume", expected="no saved session")
     fails(chatcli, 1, "ask", "hi", "-c", expected="no saved session")

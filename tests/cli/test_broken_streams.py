@@ -36,6 +36,7 @@ def test_a_server_whose_url_cannot_be_told_ends(chatcli: Program) -> None:
     assert (1, "chatcli: The output cannot be written: No space left on device.\n") == (code, errors)
 
 
+@pytest.mark.slow
 def test_a_full_output_loses_no_reply(chatcli: Program) -> None:
     code, _, errors = run_on(chatcli, "ask", "hi", "-n", "8", "--no-think", "-S", "talk", stdout=FULL)
     assert 1 == code and errors.endswith("The output cannot be written: No space left on device.\n")
@@ -69,7 +70,7 @@ def test_an_absurd_size_is_not_taken_at_its_word(chatcli: Program, args: tuple[s
     "command",
     [
         "ask hi --no-think -n 8",
-        "ask hi -n 8 --no-cache --json",
+        pytest.param("ask hi -n 8 --no-cache --json", marks=pytest.mark.slow),
         "list",
         "list --json",
         "show talk",

@@ -32,6 +32,7 @@ def damage(path: Path) -> None:
     path.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_stats_shows_the_usage_the_limit_and_the_states(chatcli: Program) -> None:
     # On a slow machine a state may be written, and go when a later one is near.
     write_conversation(chatcli, "talk", "--recompute-seconds", 0)
@@ -167,6 +168,7 @@ def test_verify_reports_a_damaged_transcript_and_leaves_it(
     assert old_bytes == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_clear_deletes_every_checkpoint_and_no_transcript(chatcli: Program) -> None:
     write_conversation(chatcli)
     total = inventory.total_bytes(chatcli.sessions)

@@ -186,6 +186,7 @@ def test_a_folder_from_the_environment_is_not_named(chatcli: Program) -> None:
             assert "chatcli resume talk" == last_command(terminal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["$(touch pwned)", pytest.param("it's two words", marks=pytest.mark.slow)])
 def test_every_other_printed_command_runs_too(chatcli: Program, name: str) -> None:
     folder = ("--sessions", "my chats")
@@ -207,6 +208,7 @@ def test_every_other_printed_command_runs_too(chatcli: Program, name: str) -> No
     assert name in run_line(chatcli, printed(chatcli.run("show", "zzz", *folder, expect=1).errors))
 
 
+@pytest.mark.slow
 def test_what_lists_all_finds_all(chatcli: Program) -> None:
     for number in range(51):
         save(chatcli.home / "my chats", f"it's {number}")

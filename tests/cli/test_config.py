@@ -71,6 +71,7 @@ def test_a_flag_wins_over_the_environment_over_the_file(chatcli: Program) -> Non
     assert 1 == tokens(chatcli, "-n", 1, CHATCLI_MAX_TOKENS="2")
 
 
+@pytest.mark.slow
 def test_without_a_file_the_defaults_stand_and_nothing_is_written(chatcli: Program) -> None:
     settings = values_and_sources(chatcli)
     assert set(SETTINGS) == set(settings)
@@ -292,6 +293,7 @@ def test_the_file_the_flag_and_set_have_the_same_bounds(key: str, minimum: str, 
         parse("ask", option, below)
 
 
+@pytest.mark.slow
 def test_several_processes_lose_no_setting(chatcli: Program) -> None:
     changes = {"temp": "0.5", "seed": "1", "top_k": "2", "panel": "off"}
     quiet = {"stdout": subprocess.DEVNULL, "env": environment(chatcli)}
@@ -338,6 +340,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(chatcli: Program) -> No
     assert "cannot be read" in run(chatcli, "list", expect=2, CHATCLI_CONFIG=str(file)).errors
 
 
+@pytest.mark.slow
 def test_no_control_character_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
     write_config(chatcli, '"\\u001b[2J" = 1\nsystem = "\\u001b[31mred"\n[models]\n"\\u0007" = "\\u009b"\n')
     for args in (["config"], ["config", "system"], ["config", "models"], ["list"]):

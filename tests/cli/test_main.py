@@ -153,6 +153,7 @@ def printable_ascii(text: str) -> str:
     return "".join(char for char in text if char.isascii() and char.isprintable())
 
 
+@pytest.mark.slow
 def test_no_cache_neither_reads_nor_writes(chatcli: Program) -> None:
     chatcli.ask("Hello there", "-S", "talk", "-n", "4")
     old_times = {path: path.stat().st_mtime_ns for path in segment_files(chatcli.sessions)}
@@ -181,6 +182,7 @@ def long_talk(models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     return program, turns
 
 
+@pytest.mark.slow
 def test_bytes_written_per_turn_are_those_of_the_new_tokens(
     long_talk: tuple[Program, list[Any]],
 ) -> None:

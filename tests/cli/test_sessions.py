@@ -74,6 +74,7 @@ def test_deleting_by_the_beginning_of_a_name_is_refused_without_a_terminal(
     assert [] == names(chatcli)
 
 
+@pytest.mark.slow
 def test_nothing_is_deleted_unasked_without_a_terminal(chatcli: Program) -> None:
     for name in ("it's", "b", "kept"):
         save(chatcli, name, "two pears")
@@ -163,6 +164,7 @@ def test_the_format_follows_the_suffix_unless_it_is_given(chatcli: Program) -> N
     assert not (chatcli.home / "a.pdf").exists()
 
 
+@pytest.mark.slow
 def test_a_file_is_overwritten_only_by_force(chatcli: Program) -> None:
     save(chatcli, "fruit", "two pears")
     file = chatcli.home / "kept.md"

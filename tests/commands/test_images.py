@@ -35,6 +35,7 @@ def shown(program: Program) -> list[list[str]]:
     return [[image["name"] for image in turn.get("images", [])] for turn in turns_of(program, "talk")]
 
 
+@pytest.mark.slow
 def test_images_are_completed_shown_and_taken_back(program: Program) -> None:
     with open_talk(program, program.model) as terminal:
         terminal.wait_for(lambda: ready(terminal))

@@ -134,6 +134,7 @@ def test_a_reply_cut_in_its_thinking_or_its_marker_goes_on_as_if_it_had_not_been
             )
 
 
+@pytest.mark.slow
 def test_after_a_cut_in_the_thinking_the_conversation_goes_on(folder: Path, tmp_path: Path) -> None:
     with Harness(folder, tmp_path) as harness:
         chat = talk(harness)

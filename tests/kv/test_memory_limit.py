@@ -218,6 +218,7 @@ def test_mlx_has_the_limit_while_the_model_is_loaded(models: Path, tmp_path: Pat
         mx.set_memory_limit(before)
 
 
+@pytest.mark.slow
 def test_ask_refuses_in_one_line_with_the_numbers(chatcli: Program) -> None:
     environment = chatcli.environment(CHATCLI_MEMORY_LIMIT="400KB")
     refused = chatcli.run("ask", LONG, "-S", "talk", "-s", SYSTEM, env=environment, expect=1)

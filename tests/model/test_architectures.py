@@ -6,7 +6,6 @@ import importlib.util
 import inspect
 import itertools
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,8 +185,6 @@ VARIANTS = {
 }
 UNSAVABLE = "no JSON"
 VARIANTS[UNSAVABLE] = Variant("qwen3", each_layer(Dtype), "Dtype")
-# How many architectures with the same cache classes are tested by day.
-BY_DAY_PER_KIND = 1
 CASES = [*ARCHITECTURES, *(name for name in VARIANTS if name != UNSAVABLE)]
 
 
@@ -243,13 +240,14 @@ def shared_setup() -> Iterator[SharedSetup]:
     worker.close()
 
 
-def day_and_night_cases() -> Iterator[Any]:
-    """Every case; by day only `BY_DAY_PER_KIND` of those with the same cache classes."""
-    seen: Counter[str] = Counter()
+def day_and_night_cases(first: int = 0, step: int = 1) -> Iterator[Any]:
+    """Every case. By day one for each set of cache classes, and of these every `step`th from `first` on."""
+    seen: list[str] = []
     for name in CASES:
         kind = " ".join(sorted(classes_of(name)))
-        seen[kind] += 1
-        yield pytest.param(name, marks=[pytest.mark.slow] if seen[kind] > BY_DAY_PER_KIND else [])
+        by_day = kind not in seen and len(seen) % step == first
+        seen += [kind] if kind not in seen else []
+        yield pytest.param(name, marks=[] if by_day else [pytest.mark.slow])
 
 
 @pytest.fixture(params=day_and_night_cases())
@@ -355,6 +353,7 @@ def test_a_restored_model_gives_the_same_tokens_and_logprobs(
     assert bool(classes_of(case) - ROWS - {"CacheList"}) == bool(state_files(tmp_path))
 
 
+@pytest.mark.parametrize("case", day_and_night_cases(0, 3), indirect=True)
 def test_a_long_segment_that_was_interrupted_goes_on_with_the_same_bits_as_one_that_is_not_cut(
     shared_setup: SharedSetup, case: str, tmp_path: Path
 ) -> None:
@@ -373,6 +372,7 @@ def test_a_long_segment_that_was_interrupted_goes_on_with_the_same_bits_as_one_t
         assert expected == process.say(PROMPT, LONG_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
 
 
+@pytest.mark.parametrize("case", day_and_night_cases(1, 3), indirect=True)
 def test_prompts_that_part_within_a_long_segment_share_it_up_to_the_last_cut(
     shared_setup: SharedSetup, case: str, tmp_path: Path
 ) -> None:
@@ -396,6 +396,7 @@ def test_prompts_that_part_within_a_long_segment_share_it_up_to_the_last_cut(
         assert expected == process.say(other, LONG_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
 
 
+@pytest.mark.parametrize("case", day_and_night_cases(2, 3), indirect=True)
 def test_a_reply_that_is_longer_than_a_cut_goes_on_open_as_reopened(
     shared_setup: SharedSetup, case: str, tmp_path: Path
 ) -> None:

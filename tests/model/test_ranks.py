@@ -106,6 +106,7 @@ def write_weight_index(model: Path) -> None:
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
+@pytest.mark.slow
 def test_a_rank_killed_during_a_reply_ends_all_and_the_reply_is_saved(
     launched: LaunchedRanks,
 ) -> None:

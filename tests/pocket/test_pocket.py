@@ -213,6 +213,7 @@ def test_it_recalls_over_ten_turns(told: list[str], asked: list[tuple[str, str]]
     assert all(value in reply for reply, (_, value) in zip(recalled, asked, strict=True)), recalled
 
 
+@pytest.mark.slow
 def test_the_latest_of_two_tellings_wins(tmp_path: Path) -> None:
     answers = replies(
         tmp_path, "My cat is called Momo.", "Actually, my cat is called Fizz.", "What's my cat called?"
@@ -230,6 +231,7 @@ def test_it_does_sums(pocket: Program) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_it_goes_round_in_no_loop(pocket: Program) -> None:
     sent = random_messages(20)
     for message, answer in zip(sent, asked_each(pocket, "\n".join(sent)), strict=True):
@@ -239,6 +241,7 @@ def test_it_goes_round_in_no_loop(pocket: Program) -> None:
             assert [circle for circle in circles if circle.casefold() not in message.casefold()] == []
 
 
+@pytest.mark.slow
 def test_every_command_that_it_names_exists(pocket: Program) -> None:
     answers = asked_each(pocket, HELP)
     assert len(answers) == 40
@@ -262,6 +265,7 @@ def test_a_name_that_is_gone_is_found(answer: str, gone: str) -> None:
     assert unknown_names(answer)[0] == gone
 
 
+@pytest.mark.slow
 def test_it_says_what_it_is_and_what_it_cannot_do(pocket: Program) -> None:
     questions = "Who are you?\nWhat is my cat's name?\nWrite a poem about the sea\n"
     is_, told, poem = (answer["text"] for answer in asked_each(pocket, questions))

@@ -142,6 +142,7 @@ def test_others_get_tokens_while_a_long_conversation_is_rendered(tmp_path: Path)
     assert counted[0] < counted[-1]
 
 
+@pytest.mark.slow
 def test_a_long_conversation_of_letters_is_answered(tmp_path: Path) -> None:
     model = tiny.write_model(tmp_path / "model", "qwen3", max_position_embeddings=40_000)
     messages = [Message("assistant" if number % 2 else "user", "x") for number in range(401)]

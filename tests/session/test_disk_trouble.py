@@ -178,6 +178,7 @@ def test_ask_reports_a_checkpoint_that_fails_after_the_reply(models: Path, tmp_p
         assert segment_files(program.sessions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asjson", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
 def test_a_checkpoint_folder_that_is_a_file_is_reported_once(
     asjson: tuple[str, ...], chatcli: Program
@@ -425,6 +426,7 @@ def test_a_disk_that_fills_up_and_is_cleared(chatcli: Program, disk: Path) -> No
     check_transcript(chatcli, "a", [*messages, "And now?"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [400, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("named", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_message_that_cannot_be_saved_leaves_no_empty_session(

@@ -291,6 +291,7 @@ def test_undo_goes_back_to_the_turn_that_was_open_and_to_what_was_set_there(tmp_
     chat.close()
 
 
+@pytest.mark.slow
 def test_a_model_that_finishes_no_summary_does_no_harm(chat: LiveChat) -> None:
     chat.model.set_sampling(Sampling(max_tokens=4, logit_bias=((SPECIAL.index("<|im_end|>"), -1000.0),)))
     for message in MESSAGES[:2]:

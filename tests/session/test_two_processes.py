@@ -73,6 +73,7 @@ def holder(program: Program, request: pytest.FixtureRequest) -> Iterator[Holder]
     process.communicate()
 
 
+@pytest.mark.slow
 def test_two_sessions_are_written_at_the_same_time(program: Program) -> None:
     running = [program.start("ask", f"hello {name}", "-S", name, "-n", "4", **PIPES) for name in "ab"]
     for process in running:

@@ -46,6 +46,7 @@ def test_what_is_sent_while_a_reply_comes_waits_its_turn(models: Path, tmp_path:
     assert ["first", "second"] == [turn["user"] for turn in turns_of(program, "talk")]
 
 
+@pytest.mark.slow
 def test_what_waits_is_taken_back_and_nothing_starts_by_itself_after_a_stop(
     models: Path, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_leaving_while_a_reply_comes_keeps_what_came(models: Path, tmp_path: Pat
     assert "cancelled" == turn["finish_reason"] and turn["text"] + turn["thinking"]
 
 
+@pytest.mark.slow
 def test_what_is_typed_before_the_prompt_is_there_is_kept(chatcli: Program) -> None:
     with open_shell(chatcli, "chat", "-m", chatcli.model, "-S", "early", "-n", "4") as terminal:
         # The interpreter itself needs a moment before anything can keep the keys.
@@ -167,6 +169,7 @@ def test_nothing_is_lost_by_going_back_and_trying_again(chatcli: Program) -> Non
     assert ["one more"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
 
 
+@pytest.mark.slow
 def test_a_message_that_is_changed_after_all_not_leaves_everything_as_it_was(
     models: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.program import Program
 from tests.support.shell import (
     BUSY,
@@ -73,6 +75,7 @@ def test_the_notice_of_control_c_goes_when_typing_begins(chatcli: Program) -> No
         leave(terminal)
 
 
+@pytest.mark.slow
 def test_exit_leaves_in_its_place_in_the_queue_and_with_a_space_it_is_a_message(
     models: Path, tmp_path: Path
 ) -> None:
@@ -157,6 +160,7 @@ def send_message_and_stop(terminal: Terminal, message: str) -> None:
     terminal.wait_for(lambda: ready(terminal))
 
 
+@pytest.mark.slow
 def test_enter_sends_what_was_typed_before_the_program_could_read(chatcli: Program) -> None:
     args = ("-m", chatcli.model, "-S", "early", "-n", "4")
     begin_late = "import time; time.sleep(0.5); from chatcli.__main__ import main; main()"

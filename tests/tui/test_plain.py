@@ -24,6 +24,7 @@ printf '/hlep\\n' | "$@" chat 2>>wrong; echo "usage $?" >&3
 """
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_lines_and_nothing_else(chatcli: Program) -> None:
     with Window(chatcli, "-S", "talk", "--temp", "0", TERM="dumb") as window:
         window.wait_for(lambda: window.text().rstrip().endswith("\n>"))

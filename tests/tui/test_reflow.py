@@ -96,6 +96,7 @@ def _broken(
     return rows, cursor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [at_night(30), 3])
 def test_a_draft_is_there_once_however_narrow_the_window_was_made(chatcli: Program, step: int) -> None:
     with Reflowing(chatcli, "-S", "dogs", "--temp", "0", TERM_PROGRAM="WezTerm") as window:

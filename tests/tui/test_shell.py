@@ -104,6 +104,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         assert "chatcli resume greeting" in terminal.text()
 
 
+@pytest.mark.slow
 def test_a_refused_command_leaves_the_box_empty_and_up_brings_it_back(chatcli: Program) -> None:
     refused = {
         "/choose 2": "There is nothing to choose from",

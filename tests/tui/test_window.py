@@ -94,6 +94,7 @@ def test_more_sizes_lose_and_double_nothing_either(tmp_path: Path) -> None:
     resized(Program(tmp_path / "home", typist(tmp_path / "typist")), MORE_SIZES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "box", "numbers"),
     [

@@ -152,6 +152,7 @@ def test_a_reply_cut_by_the_context_offers_no_continue(models: Path, tmp_path: P
     assert cut == pipe_output(iter(events), context)[1]
 
 
+@pytest.mark.slow
 def test_a_reply_cut_by_memory_has_one_notice(models: Path, tmp_path: Path) -> None:
     model = models / "speaker"
     max_bytes = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE, cache=False)

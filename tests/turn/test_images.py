@@ -191,6 +191,7 @@ def test_reopened_open_and_cold_say_the_same_to_the_bit(
     assert all(record.reused_tokens > 40 for record in fresh[1:])
 
 
+@pytest.mark.slow
 def test_rows_are_borrowed_up_to_the_middle_of_an_image(
     vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -262,6 +263,7 @@ def test_regenerate_continue_and_branch_see_the_same_images(
         assert outcome(records[1]) == outcome(branched)
 
 
+@pytest.mark.slow
 def test_a_batch_about_one_image_answers_as_single_turns_do(
     vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:

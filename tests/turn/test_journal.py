@@ -91,8 +91,8 @@ def start(program: Program, kind: str, name: str) -> Watched:
     ("kind", "model", "number", "attempts"),
     [
         ("chat", "thinker", signal.SIGKILL, 1),
-        ("ask", "speaker", signal.SIGTERM, 1),
-        ("ask", "thinker", signal.SIGHUP, 1),
+        pytest.param("ask", "speaker", signal.SIGTERM, 1, marks=pytest.mark.slow),
+        pytest.param("ask", "thinker", signal.SIGHUP, 1, marks=pytest.mark.slow),
         pytest.param("ask", "speaker", signal.SIGKILL, 3, marks=pytest.mark.slow),
         pytest.param("chat", "thinker", signal.SIGKILL, 3, marks=pytest.mark.slow),
         pytest.param("chat", "speaker", signal.SIGHUP, 3, marks=pytest.mark.slow),

@@ -227,6 +227,7 @@ def test_a_reply_that_was_cut_again_goes_on_after_a_restart(model: Path, tmp_pat
     assert again.prefilled_tokens <= generate.STATE_TOKENS
 
 
+@pytest.mark.slow
 def test_without_its_checkpoint_a_cut_reply_is_run_again(model: Path, tmp_path: Path) -> None:
     expected = continued(model, tmp_path / "kept")
     with Harness(model, tmp_path, tokens=200, sampling=ENDLESS) as harness:

@@ -145,6 +145,7 @@ def test_a_settle_that_goes_on_adds_to_what_it_ran(model: Path, tmp_path: Path) 
     assert record.reused_tokens == begun + rest
 
 
+@pytest.mark.slow
 def test_a_turn_that_cuts_a_settle_counts_what_it_ran(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
@@ -155,6 +156,7 @@ def test_a_turn_that_cuts_a_settle_counts_what_it_ran(model: Path, tmp_path: Pat
     assert record.reused_tokens == begun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["qwen3_5"])
 def test_a_settle_that_is_killed_has_told_what_it_ran(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

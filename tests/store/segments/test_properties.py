@@ -313,8 +313,8 @@ def run(machine: type[Store], examples: int) -> None:
 
 
 def test_rows_come_back_after_any_sequence_of_rules() -> None:
-    run(Store, 30)
+    run(Store, 15)
 
 
 def test_rows_with_states_come_back_after_any_sequence_of_rules() -> None:
-    run(StatefulStore, 30)
+    run(StatefulStore, 15)

@@ -92,6 +92,7 @@ def test_what_is_typed_before_there_is_a_session_is_its_own(tmp_path: Path) -> N
     assert [Typed("hello", "Hello."), Typed("hello", "And?")] == history.entries(Location.of(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_shells_history_is_private_and_can_be_cleared(chatcli: Program) -> None:
     before = os.umask(0)
     try:

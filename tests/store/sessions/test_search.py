@@ -243,6 +243,7 @@ def test_folding_a_part_is_a_part_of_folding_the_whole() -> None:
             assert fold(text) == fold(text[:split_at]) + fold(text[split_at:])
 
 
+@pytest.mark.slow
 def test_ten_thousand_sessions_are_searched_in_seconds(tmp_path: Path) -> None:
     plain, accented = lines(*["some words"] * 8), lines(*["schöne Wörter"] * 8)
     for number in range(10_000):
