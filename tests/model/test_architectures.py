@@ -250,7 +250,7 @@ def day_and_night_cases(first: int = 0, step: int = 1) -> Iterator[Any]:
         yield pytest.param(name, marks=[] if by_day else [pytest.mark.slow])
 
 
-@pytest.fixture(params=day_and_night_cases())
+@pytest.fixture(params=list(day_and_night_cases()))
 def case(request: pytest.FixtureRequest) -> str:
     """An architecture or a variant of one; skipped where this mlx-lm has no such module."""
     if importlib.util.find_spec(f"mlx_lm.models.{request.param}") or request.param in VARIANTS:
@@ -353,7 +353,7 @@ def test_a_restored_model_gives_the_same_tokens_and_logprobs(
     assert bool(classes_of(case) - ROWS - {"CacheList"}) == bool(state_files(tmp_path))
 
 
-@pytest.mark.parametrize("case", day_and_night_cases(0, 3), indirect=True)
+@pytest.mark.parametrize("case", list(day_and_night_cases(0, 3)), indirect=True)
 def test_a_long_segment_that_was_interrupted_goes_on_with_the_same_bits_as_one_that_is_not_cut(
     shared_setup: SharedSetup, case: str, tmp_path: Path
 ) -> None:
@@ -372,7 +372,7 @@ def test_a_long_segment_that_was_interrupted_goes_on_with_the_same_bits_as_one_t
         assert expected == process.say(PROMPT, LONG_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
 
 
-@pytest.mark.parametrize("case", day_and_night_cases(1, 3), indirect=True)
+@pytest.mark.parametrize("case", list(day_and_night_cases(1, 3)), indirect=True)
 def test_prompts_that_part_within_a_long_segment_share_it_up_to_the_last_cut(
     shared_setup: SharedSetup, case: str, tmp_path: Path
 ) -> None:
@@ -396,7 +396,7 @@ def test_prompts_that_part_within_a_long_segment_share_it_up_to_the_last_cut(
         assert expected == process.say(other, LONG_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
 
 
-@pytest.mark.parametrize("case", day_and_night_cases(2, 3), indirect=True)
+@pytest.mark.parametrize("case", list(day_and_night_cases(2, 3)), indirect=True)
 def test_a_reply_that_is_longer_than_a_cut_goes_on_open_as_reopened(
     shared_setup: SharedSetup, case: str, tmp_path: Path
 ) -> None:
