@@ -302,6 +302,7 @@ def test_a_location_has_only_names_below_it(tmp_path: Path, name: str) -> None:
         _ = Location.of(tmp_path).parent
 
 
+@pytest.mark.slow
 def test_starting_in_a_cloned_repository_deletes_nothing_of_anyone(chatcli: Program, victim: Path) -> None:
     """The whole program, with links where its own model's files would be."""
     chatcli.ask("Hello", "-S", "mine", "-n", 2)

@@ -554,6 +554,7 @@ def test_unchanged_replies_are_run_again_by_neither_model(family: Path, tmp_path
         assert expected.reused_tokens == record.reused_tokens
 
 
+@pytest.mark.slow
 def test_without_its_checkpoints_the_draft_model_alone_prefills(family: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"draft_model": family / "kindred"}
     with Harness(family / "open", tmp_path / "whole", **options) as harness:

@@ -231,6 +231,7 @@ def test_a_session_of_a_later_version_is_refused_and_left_unchanged(program_with
         path.unlink()
 
 
+@pytest.mark.slow
 def test_unreadable_sessions_are_listed_with_their_problem(program_with_session: Program) -> None:
     bad = {
         "noise.jsonl": random.Random(1).randbytes(500),
@@ -255,6 +256,7 @@ def test_unreadable_sessions_are_listed_with_their_problem(program_with_session:
             (program_with_session.sessions / name).unlink()
 
 
+@pytest.mark.slow
 def test_a_damaged_line_is_skipped_and_reported(chatcli: Program) -> None:
     lines = [
         HEADER,

@@ -9,6 +9,7 @@ import pytest
 from tests.support.program import Program, escapes_in
 
 
+@pytest.mark.slow
 def test_the_json_has_the_machine_and_the_outcomes(chatcli: Program) -> None:
     options = ["--quick", "--only", "chatcli", "--json"]
     result = chatcli.run("bench", "agentic", "-m", str(chatcli.model), *options)

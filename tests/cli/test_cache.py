@@ -120,6 +120,7 @@ def test_an_evicted_session_gives_the_same_reply_with_a_miss_reason(chatcli: Pro
     assert "evicted" in warm["miss_reason"]
 
 
+@pytest.mark.slow
 def test_a_chat_stays_below_its_limit_and_reports_once_when_full(chatcli: Program) -> None:
     result = chatcli.run(
         "chat", "-S", "talk", "-n", 6, "--cache-limit", "20kB", stdin="".join(f"{line}\n" for line in LINES)

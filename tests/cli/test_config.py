@@ -62,6 +62,7 @@ def tokens(program: Program, *args: object, **env: str) -> int:
     return len(run(program, "ask", "Hello", "--json", *args, **env).json()["tokens"])
 
 
+@pytest.mark.slow
 def test_a_flag_wins_over_the_environment_over_the_file(chatcli: Program) -> None:
     assert (None, "default") == values_and_sources(chatcli)["max_tokens"]
     run(chatcli, "config", "max_tokens", 3)

@@ -344,6 +344,7 @@ def test_a_seed_repeats_a_reply_and_settings_apply(chatcli: Program) -> None:
     assert "" != first["thinking"]
 
 
+@pytest.mark.slow
 def test_standard_input_is_appended_to_the_prompt(chatcli: Program) -> None:
     chatcli.ask("Read this:", "-S", "both", "-n", "2", stdin="a line\nanother ünï\n")
     chatcli.run("ask", "-S", "both", "-n", "2", stdin="only from the pipe\n")
@@ -353,6 +354,7 @@ def test_standard_input_is_appended_to_the_prompt(chatcli: Program) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_chat_runs_a_script_from_a_pipe(chatcli: Program) -> None:
     script = "hello\n\n/rename piped\n/home/me is a path\n/tree\n/stats\n/quit\nnever sent\n"
     result = chatcli.run("chat", "-n", "6", "--no-think", stdin=script)

@@ -89,6 +89,7 @@ def test_nothing_is_deleted_unasked_without_a_terminal(chatcli: Program) -> None
     assert ["kept"] == names(chatcli)
 
 
+@pytest.mark.slow
 def test_one_question_names_all_that_goes_and_ctrl_c_is_a_no(chatcli: Program) -> None:
     for name in ("a", "b"):
         save(chatcli, name, "two pears", "three plums")

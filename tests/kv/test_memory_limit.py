@@ -103,6 +103,7 @@ def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(model: Path, 
         assert 2 == again.turn
 
 
+@pytest.mark.slow
 def test_a_prompt_that_just_fits_is_answered(recurrent: Path, tmp_path: Path) -> None:
     max_bytes = needed_bytes(recurrent, tmp_path / "measured", LONG)
     with Harness(recurrent, tmp_path / "little", memory_limit=max_bytes) as harness:

@@ -275,6 +275,7 @@ def test_the_last_turns_stay_word_for_word_and_undo_goes_back(tmp_path: Path) ->
     chat.close()
 
 
+@pytest.mark.slow
 def test_undo_goes_back_to_the_turn_that_was_open_and_to_what_was_set_there(tmp_path: Path) -> None:
     chat = LiveChat(settings(tmp_path, 20), SessionRequest("talk"), "pocket")
     for message in MESSAGES[:3]:

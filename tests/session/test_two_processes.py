@@ -142,6 +142,7 @@ def test_a_killed_holder_leaves_no_lock(program: Program, holder: Holder) -> Non
     assert ["first", "again"] == user_messages(program.sessions / f"{name}.jsonl")
 
 
+@pytest.mark.slow
 def test_readers_never_see_a_partial_entry(program: Program) -> None:
     """Each reading has whole entries, and at least as many as the one before."""
     folder = SessionFolder(program.sessions)

@@ -120,6 +120,7 @@ def test_a_command_typed_before_another_has_ended_comes_after_it(chatcli: Progra
         leave(terminal)
 
 
+@pytest.mark.slow
 def test_commands_that_only_read_work_while_a_reply_comes(models: Path, tmp_path: Path) -> None:
     with speaking(models, tmp_path, 3900) as (program, terminal):
         send_message_and_stop(terminal, "first")

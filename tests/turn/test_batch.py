@@ -144,6 +144,7 @@ def test_the_document_is_prefilled_once_and_every_answer_is_saved(recurrent: Pat
             assert before.tokens == again.tokens
 
 
+@pytest.mark.slow
 def test_a_turn_after_a_batch_is_the_same_to_the_bit_as_without_one(model: Path, tmp_path: Path) -> None:
     outcomes = []
     for name in ("none", "open", "reopened"):
@@ -159,6 +160,7 @@ def test_a_turn_after_a_batch_is_the_same_to_the_bit_as_without_one(model: Path,
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
+@pytest.mark.slow
 def test_the_conversation_continues_from_any_answer(recurrent: Path, tmp_path: Path) -> None:
     records = []
     for name in ("alone", "batch"):

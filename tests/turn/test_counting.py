@@ -235,6 +235,7 @@ def test_typeahead_after_a_cut_settle_counts_only_its_own_tokens(model: Path, tm
     assert 0 < len(typed_ahead) == recorded.record.typeahead_tokens
 
 
+@pytest.mark.slow
 def test_typeahead_of_a_message_that_begins_as_another_counts_only_what_it_ran(
     model: Path, tmp_path: Path
 ) -> None:
@@ -276,6 +277,7 @@ def test_settling_a_reopened_session_counts_what_the_model_ran(model: Path, tmp_
     assert settled == prompt[reused - len(settled) : reused]
 
 
+@pytest.mark.slow
 def test_a_branch_counts_what_the_model_ran(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
@@ -314,6 +316,7 @@ def ask_in_new_session(harness: ScriptedHarness) -> None:
     assert again.record.prefilled_tokens <= len(opened)
 
 
+@pytest.mark.slow
 def test_without_the_cache_everything_is_prefilled_and_nothing_ahead(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path, cache=False) as harness:
         chat = harness.chat("talk")

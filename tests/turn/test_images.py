@@ -212,6 +212,7 @@ def stop_at(events: Iterator[Event], kind: type, stop: threading.Event) -> None:
             stop.set()
 
 
+@pytest.mark.slow
 def test_a_prefill_that_is_cut_within_an_image_goes_on_there(
     vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -282,6 +283,7 @@ def test_a_batch_about_one_image_answers_as_single_turns_do(
         assert single.prompt_tokens == answers[number].prompt_tokens
 
 
+@pytest.mark.slow
 def test_text_alone_uses_the_cache_as_with_any_model(
     vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:

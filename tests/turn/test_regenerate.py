@@ -173,6 +173,7 @@ def test_a_complete_reply_is_not_continued(model: Path, tmp_path: Path) -> None:
         assert "Yes." == chat.conversation.path()[-1].message.content
 
 
+@pytest.mark.slow
 def test_the_first_new_word_keeps_the_space_before_it(models: Path, tmp_path: Path) -> None:
     with Harness(models / "qwen3", tmp_path / "whole", tokens=24) as harness:
         whole = harness.say(harness.chat("talk"), MESSAGES[0])
@@ -218,6 +219,7 @@ def test_a_cut_reply_goes_on_without_being_run_again(model: Path, tmp_path: Path
     assert unsettled.logprobs == settled.logprobs
 
 
+@pytest.mark.slow
 def test_a_reply_that_was_cut_again_goes_on_after_a_restart(model: Path, tmp_path: Path) -> None:
     first = continued(model, tmp_path)
     with Harness(model, tmp_path, tokens=20, sampling=ENDLESS) as harness:

@@ -75,6 +75,7 @@ def test_after_another_system_prompt_the_whole_conversation_counts(
             assert record.reused_tokens == tokens > 2 * REPLY_TOKENS
 
 
+@pytest.mark.slow
 def test_it_is_told_once(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
@@ -101,6 +102,7 @@ def test_after_going_back_to_the_first_system_prompt_nothing_was_run_again(
     assert first == record.reused_settled_tokens
 
 
+@pytest.mark.slow
 def test_a_branch_and_a_rewind_count_what_they_have_of_it(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
@@ -114,6 +116,7 @@ def test_a_branch_and_a_rewind_count_what_they_have_of_it(model: Path, tmp_path:
     assert REPLY_TOKENS < record.reused_tokens < tokens
 
 
+@pytest.mark.slow
 def test_another_reply_counts_what_its_prompt_has_of_it(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
@@ -134,6 +137,7 @@ def test_after_a_stopped_turn_the_reason_is_that(model: Path, tmp_path: Path) ->
     assert record.miss_reason is None
 
 
+@pytest.mark.slow
 def test_a_settle_that_goes_on_adds_to_what_it_ran(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)

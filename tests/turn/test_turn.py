@@ -224,6 +224,7 @@ def test_a_stopped_prefill_keeps_the_message(model: Path, tmp_path: Path) -> Non
     assert outcomes([cold]) == outcomes([next_record])
 
 
+@pytest.mark.slow
 def test_a_cancelled_prefill_does_not_serve_another_message(model: Path, tmp_path: Path) -> None:
     """The cancelled prefill ends within the second chunk, where the other message differs."""
     with Harness(model, tmp_path) as harness:
