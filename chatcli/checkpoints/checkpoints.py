@@ -14,16 +14,14 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import Any, Literal, NamedTuple
 
-from chatcli.checkpoints import race
-from chatcli.checkpoints.race import ComputingIsSooner, ReadRace
 from chatcli.engine import generate, speculative
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
-from chatcli.kv import loader, prompt_cache
+from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
 from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
-from chatcli.kv.prompt_cache import Gain, PromptCache, RowLog, Snapshot, State
+from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot, State
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.store.segments import cuts
@@ -46,13 +44,8 @@ MISMATCH_ERRORS = (
 # What waits for the first token holds the windows' rows and states of so many segments, and of a prefill that
 # takes longer so many seconds of it: whoever is killed loses no more than those and a segment's.
 MAX_UNWRITTEN, MAX_UNWRITTEN_SECONDS = 4, 5.0
-# Places between the chunks of typeahead that are kept where each takes memory.
-MAX_MARKS = 6
 # Of a model without recurrent layers, or where the state need not be written.
 NO_STATE: tuple[Tensors, str] = {}, "{}"
-# Prompts whose tails are kept in memory.
-MAX_TAILS = 4
-
 # What a prefill is for: a turn that someone waits for, the reply as history, or an unsent message.
 Purpose = Literal["turn", "settle", "typeahead"]
 
@@ -96,29 +89,6 @@ class Unwritten(NamedTuple):
     state: State | None
     seconds: float
     is_worth_it: bool = False
-
-
-@dataclass(frozen=True)
-class TypeaheadMark:
-    """A place between two chunks of typeahead, to go back to when the end of the message changes.
-
-    `tokens` come after the checkpoint `parent`; `typed` of them were run by typeahead.
-    """
-
-    parent: str
-    tokens: list[int]
-    typed: int
-    snapshot: Snapshot
-    log: RowLog
-
-
-@dataclass(frozen=True)
-class Tail:
-    """A prompt's tokens after its stable prefix but for the last, once they have been run."""
-
-    tokens: list[int]
-    gained: Gain
-    log: RowLog
 
 
 @dataclass(frozen=True)
@@ -175,8 +145,6 @@ class Checkpoints:
         self._unsent: list[Unwritten] = []
         self._unwritten: list[Unwritten] = []
         self._written_bytes = 0
-        # By the ids that they would have as segments.
-        self._tails: dict[str, Tail] = {}
         self._reset()
         # Whether this model generates the same tokens in a batch; None: not tried yet.
         self.exact_in_batch: bool | None = None
@@ -203,7 +171,6 @@ class Checkpoints:
             self._snapshots.pop(unsent.path.id, None)
         self._unsent = []
         self._typeahead: dict[str, TypeaheadResult] = {}
-        self._marks: list[TypeaheadMark] = []
         self._path_seconds: dict[str, float] = {self.root: 0.0}
         self._snapshots[self.root] = self._worker.call(prompt_cache.snapshot, self._cache, 0)
 
@@ -247,7 +214,6 @@ class Checkpoints:
             yield
         except MemoryFull:
             self._snapshots = {}
-            self._tails = {}
             self._unwritten = []
             self._reset()
             raise
@@ -333,8 +299,7 @@ class Checkpoints:
     def restore(self, path: TokenPath, match: Match) -> Match:
         """Bring the live cache to the match.
 
-        A damaged file makes it a shallower one, with a reason, and so does a disk from which reading takes
-        longer than running the tokens would.
+        A damaged file makes it a shallower one, with a reason.
         """
         reason = match.reason
         is_left = self._live_depth(path) <= path.beginning  # for another conversation
@@ -348,18 +313,19 @@ class Checkpoints:
                 reason = reason or f"the checkpoint at token {matched.end} is {error}"
                 # Not `self.match`: with several ranks, all of them are in `restore` already.
                 match = Checkpoints.match(self, path.upto(match.depth - 1))
-            except ComputingIsSooner:
-                reason, match = reason or race.QUICKER, Match(len(self._live), True)
             else:
                 return replace(match, reason=reason, ahead=self._borrow(path, match.depth))
         matched = path.upto(match.depth)
         match = replace(match, reason=reason, typeahead=self._typeahead_of(matched).tokens)
-        if self._goes_on(path, match.depth) or self._back_to_mark(path, match.depth):
+        if self._goes_on(path, match.depth):
             ahead = len(self._ahead)
             return replace(match, ahead=ahead, typeahead=match.typeahead + self._ahead_typed)
         further = self._shared_further(path, match.depth)
+        typed = self._typed_further(match.depth, further)
         self._rewind(matched, further)
-        return replace(match, ahead=further or self._borrow(path, match.depth))
+        self._ahead_typed = typed
+        ahead = further or self._borrow(path, match.depth)
+        return replace(match, ahead=ahead, typeahead=match.typeahead + typed)
 
     def _goes_on(self, path: TokenPath, depth: int) -> bool:
         """Whether what was run after the live path's last checkpoint leads to the next boundary."""
@@ -390,19 +356,6 @@ class Checkpoints:
         self._ahead = self._ahead[: position - rest[0].start]
         return True
 
-    def _back_to_mark(self, path: TokenPath, depth: int) -> bool:
-        """Go back to where the last typeahead and this prompt agree, if that is past the checkpoint."""
-        rest = path.after(depth)
-        kept = [mark for mark in self._marks if mark.parent == rest.root and begins_with(rest, mark.tokens)]
-        if not rest or not kept:
-            return False
-        self._marks, mark = kept, kept[-1]
-        self._worker.call(prompt_cache.rewind, self._cache, mark.snapshot)
-        self._live_path = path.upto(depth)
-        self._live = self._live_path.ids
-        self._ahead, self._ahead_typed, self._log = mark.tokens, mark.typed, mark.log.copy()
-        return True
-
     def _shared_further(self, path: TokenPath, depth: int) -> int:
         """How many tokens, in whole chunks, the live cache shares with a path that it has passed to `depth`.
 
@@ -413,6 +366,19 @@ class Checkpoints:
         # Up to the next boundary of both: from there on their chunks are others.
         shared = common_prefix(path.after(depth).first_tokens, self._live_path.after(depth).first_tokens)
         return shared - shared % self.loaded.prefill_step
+
+    def _typed_further(self, depth: int, further: int) -> int:
+        """How many of these tokens, `further` than the live path's first segments, typeahead ran."""
+        rest = self._live_path.after(depth)
+        if not further:
+            return 0
+        end, typed = rest[0].start + further, 0
+        for segment in rest:
+            ran = self._typeahead.get(segment.id)
+            # What it did not run comes first.
+            start = segment.end - (ran.tokens if ran is not None else 0)
+            typed += max(min(segment.end, end) - start, 0)
+        return typed
 
     def _rewind(self, path: TokenPath, further: int = 0) -> None:
         """Bring the live cache back to the end of a path that it has passed, and so many tokens `further`."""
@@ -427,7 +393,7 @@ class Checkpoints:
         self._worker.call(prompt_cache.rewind, self._cache, snapshot)
         tokens = path.tokens[path.end : path.end + further]
         self._go_to(path, snapshot)
-        self._ahead, self._ahead_typed, self._marks = list(tokens), 0, []
+        self._ahead, self._ahead_typed = list(tokens), 0
         self._log = RowLog()
 
     def _borrow(self, path: TokenPath, depth: int) -> int:
@@ -453,10 +419,9 @@ class Checkpoints:
                 except SegmentDamaged:
                     store.set_aside_rows(rows)
                     return 0
-                progress = self._race(rows.seconds)
-                self._worker.call(prompt_cache.append, self._cache, self._log, rows, state, scalars, progress)
+                self._worker.call(prompt_cache.append, self._cache, self._log, rows, state, scalars)
                 self._worker.call(self._expected.try_out, self._cache)
-        except (SegmentDamaged, ComputingIsSooner, OSError, *MISMATCH_ERRORS):
+        except (SegmentDamaged, OSError, *MISMATCH_ERRORS):
             self.rewind()
             return 0
         self._ahead = rest.first_tokens[: rows.count]
@@ -466,7 +431,7 @@ class Checkpoints:
     def _load(self, path: TokenPath) -> None:
         """Read a path's rows, and the state at its end, from disk.
 
-        Raises `SegmentDamaged`, and `ComputingIsSooner` with the live cache at what it shares with the path.
+        Raises `SegmentDamaged`.
         """
         assert self.store is not None
         store, last = self.store, path[-1]
@@ -486,18 +451,11 @@ class Checkpoints:
             except SegmentDamaged as error:
                 store.set_aside_rows(rows)
                 raise SegmentDamaged(f"damaged: {error}") from error
-            shared = self._keep_shared_rows(path)
-            progress = self._race(rows.seconds_after(shared.end))
+            self._keep_shared_rows(path)
             try:
                 with self._reset_if_out_of_memory(), device.explained():
-                    self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars, progress)
+                    self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
                     self._worker.call(self._expected.try_out, self._cache)
-            except ComputingIsSooner:
-                if self._rewinds_by_offset:
-                    self._live, self._live_path = shared.ids, shared
-                else:
-                    self._reset()
-                raise
             except SegmentDamaged as error:
                 self._reset()
                 store.set_aside_damaged(path)
@@ -513,18 +471,13 @@ class Checkpoints:
             self._path_seconds[last.id] = rows.seconds
         self._remember(path)
 
-    def _race(self, compute_seconds: float) -> loader.Progress:
-        """Gives a read up where running its tokens, which took so long before, would be sooner."""
-        return ReadRace(compute_seconds)
-
-    def _keep_shared_rows(self, path: TokenPath) -> TokenPath:
+    def _keep_shared_rows(self, path: TokenPath) -> None:
         """A new cache with the rows that the live one shares with a path: they are not read again."""
         shared, live, seconds = path.upto(self._live_depth(path)), self._cache, self._path_seconds
         self._reset()
         if shared:
             self._worker.call(prompt_cache.move_rows, live, self._cache, shared.end)
             self._path_seconds = seconds
-        return shared
 
     def _remember(self, path: TokenPath, *, is_there: bool = True) -> None:
         """The live cache is at the end of this path, or was: keep a snapshot to come back to if it is."""
@@ -571,11 +524,10 @@ class Checkpoints:
 
     def rewind(self) -> None:
         """Bring the live cache back to the last checkpoint that it can go to, whatever was run since."""
-        live, marks = self._live_path, self._marks
+        live = self._live_path
         while live and not self._rewinds_by_offset and live.id not in self._snapshots:
             live = live.upto(len(live) - 1)
         self._rewind(live)
-        self._marks = marks
 
     # Prefill and checkpoint
 
@@ -621,8 +573,6 @@ class Checkpoints:
                 done += count
                 if typeahead:
                     typed += count
-                if unsent and count and done < len(tokens):
-                    self._mark(segment.parent, tokens[:done], typed, log)
                 before = time.perf_counter()
                 yield count
                 paused += time.perf_counter() - before
@@ -648,16 +598,9 @@ class Checkpoints:
         """Prefill seconds that all ranks agree on, so that each finds the same states worth their bytes."""
         return seconds
 
-    def _mark(self, parent: str, tokens: list[int], typed: int, log: RowLog) -> None:
-        """Keep this place; of places that take memory only a few, ever further apart."""
-        snapshot = self._worker.call(prompt_cache.snapshot, self._cache, len(tokens))
-        self._marks.append(TypeaheadMark(parent, tokens, typed, snapshot, log.copy()))
-        if not self._rewinds_by_offset and len(self._marks) > MAX_MARKS:
-            self._marks = self._marks[::-2][::-1]
-
     def accept_typeahead(self, path: TokenPath) -> None:
         """The message is sent: what was kept in memory only is to be written."""
-        self._typeahead, self._marks = {}, []
+        self._typeahead = {}
         unsent, self._unsent = self._unsent, []
         self._unwritten += [each for each in unsent if each.path.id in self._live]
 
@@ -811,38 +754,19 @@ class Checkpoints:
             return 0
         return self._append(self.store, reply, rows, state, scalars)
 
-    def prefill_tail(self, path: TokenPath, tail: Sequence[int]) -> Iterator[int]:
-        """Run `tail` but for its last token, and keep that in memory for a prompt that is the same.
+    def prefill_tail(self, tail: Sequence[int]) -> Iterator[int]:
+        """Run `tail` but for its last token; `generate` goes on from there.
 
-        The live cache is at the end of `path`, or where `recall_tail` has brought it; `generate` goes on from
-        there. Yields tokens as they are done: where it is left, what is done is kept for `generate`.
+        The live cache is at the end of the path that `tail` follows. Yields tokens as they are done: where it
+        is left, what is done is kept for `generate`.
         """
-        tokens, done = list(tail[:-1]), len(self._ahead)
-        log = self._log if done else RowLog()
-        steps = self._worker.stream(generate.prefill, self.loaded, self._cache, tokens, log, done)
+        tokens, log, done = list(tail[:-1]), RowLog(), 0
+        steps = self._worker.stream(generate.prefill, self.loaded, self._cache, tokens, log)
         with self._reset_if_out_of_memory():
             for count in steps:
                 done += count
                 self._ahead, self._ahead_typed, self._log = tokens[:done], 0, log
                 yield count
-        if tokens and self.store is not None:
-            gained = self._worker.call(prompt_cache.gain, self._cache, path.end, path.end + len(tokens))
-            newest = list(self._tails.items())[1 - MAX_TAILS :]
-            self._tails = {**dict(newest), segment_id(path.id, tokens): Tail(tokens, gained, log.copy())}
-
-    def recall_tail(self, path: TokenPath, tail: Sequence[int]) -> int:
-        """Bring the live cache, at the end of `path`, to the last token of a prompt that was run before.
-
-        Returns how many tokens that are: all of `tail` but one, or none.
-        """
-        if self.store is None or self._live != path.ids or self._ahead:
-            return 0
-        kept = self._tails.get(segment_id(path.id, tail[:-1]))
-        if kept is None:
-            return 0
-        self._worker.call(prompt_cache.regain, self._cache, kept.gained)
-        self._ahead, self._ahead_typed, self._log = kept.tokens, 0, kept.log.copy()
-        return len(kept.tokens)
 
     def leave_live_cache(self) -> None:
         """Leave the live cache to the reply that is generated on it, and go on from the last checkpoint."""

@@ -19,7 +19,6 @@ from chatcli.checkpoints.checkpoints import Checkpoints, Match, Prefilled
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import ModelBroken, RankLost, SegmentDamaged
-from chatcli.kv import loader
 from chatcli.kv.memory_limit import Limit, MemoryLimit, TightestLimit
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import sharding
@@ -106,10 +105,6 @@ class ShardedCheckpoints(Checkpoints):
             self._reset()
             rank, problem = next((rank, problem) for rank, problem in enumerate(problems) if problem)
             raise SegmentDamaged(f"{problem} (rank {rank})") from own
-
-    def _race(self, compute_seconds: float) -> loader.Progress:
-        # One rank's disk may be slower than the others', and none may run tokens alone.
-        return loader.NO_PROGRESS
 
     def _borrow(self, path: TokenPath, depth: int) -> int:
         count = super()._borrow(path, depth)

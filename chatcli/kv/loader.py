@@ -41,29 +41,18 @@ GROUP_BYTES = 64 << 20
 _thread_local = threading.local()
 
 Arrays = dict[str, mx.array]
-# Called with the bytes that were read so far, and with those of all. What it raises ends the reading.
-Progress = Callable[[int, int], None]
-NO_PROGRESS: Progress = lambda done, total: None  # noqa: E731
 
 
-def read(
-    rows: Rows,
-    lengths: Mapping[str, int | None],
-    progress: Progress = NO_PROGRESS,
-    *,
-    copies: bool | None = None,
-) -> Arrays:
+def read(rows: Rows, lengths: Mapping[str, int | None], *, copies: bool | None = None) -> Arrays:
     """The arrays named in `lengths`, each of shape (batch, heads, length, ...).
 
     Length None is as many rows as are on disk. A smaller one takes the newest, a larger one leaves
-    room behind them. `copies` None: the way that suits the device. Raises `SegmentDamaged`, `OSError`, or
-    what `progress` raises.
+    room behind them. `copies` None: the way that suits the device. Raises `SegmentDamaged` or `OSError`.
     """
     whole = {name: rows.count if length is None else length for name, length in lengths.items()}
-    counted = _Counter(progress, _bytes_to_read(rows, whole))
     if not (copies_to_device() if copies is None else copies):
-        return _read_into_place(rows, whole, counted)
-    copier = _Copier(rows, whole, counted)
+        return _read_into_place(rows, whole)
+    copier = _Copier(rows, whole)
     with ThreadPoolExecutor(COPY_THREADS, "chatcli-reader") as readers:
         try:
             for _ in range(min(COPY_THREADS, len(copier.jobs))):
@@ -93,29 +82,10 @@ def mlx_dtype(name: str) -> Any:
     return getattr(mx, "bool_" if name == "bool" else name)
 
 
-class _Counter:
-    """Adds up the bytes that several threads have read."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-        self._lock = threading.Lock()
-
-    def __call__(self, count: int) -> None:
-        with self._lock:
-            self._done += count
-            self._progress(self._done, self._total)
-
-
-def _bytes_to_read(rows: Rows, lengths: Mapping[str, int]) -> int:
-    return sum(
-        piece.file.tensors[block.name].length for piece, blocks in rows.blocks(lengths) for block in blocks
-    )
-
-
 # Shared memory
 
 
-def _read_into_place(rows: Rows, lengths: Mapping[str, int], counted: _Counter) -> Arrays:
+def _read_into_place(rows: Rows, lengths: Mapping[str, int]) -> Arrays:
     if not hasattr(_thread_local, "streams"):
         _thread_local.streams = [mx.new_stream(mx.cpu) for _ in range(STREAMS)]
     # numpy has no bfloat16: the arrays are unsigned integers of the same size until they are filled.
@@ -129,14 +99,14 @@ def _read_into_place(rows: Rows, lengths: Mapping[str, int], counted: _Counter) 
     }
     mx.async_eval(arrays)  # type: ignore[no-untyped-call]
     if sum(array.nbytes for array in arrays.values()) < PARALLEL_BYTES:
-        rows.copy({name: _writable_view(array) for name, array in arrays.items()}, counted)
+        rows.copy({name: _writable_view(array) for name, array in arrays.items()})
     else:
         # The first arrays are read while MLX still prepares the last.
         with ThreadPoolExecutor(READER_THREADS) as readers:
             jobs, names = [], list(arrays)
             for first in range(0, len(names), ARRAYS_PER_JOB):
                 views = {name: _writable_view(arrays[name]) for name in names[first : first + ARRAYS_PER_JOB]}
-                jobs.append(readers.submit(rows.copy, views, counted))
+                jobs.append(readers.submit(rows.copy, views))
             for job in jobs:
                 if job.exception() is not None:
                     readers.shutdown(cancel_futures=True)
@@ -168,8 +138,8 @@ class _Job:
 class _Copier:
     """Threads copy `jobs` to the device, each on a stream of its own; `arrays` puts them together."""
 
-    def __init__(self, rows: Rows, lengths: Mapping[str, int], counted: _Counter) -> None:
-        self._rows, self._lengths, self._counted = rows, lengths, counted
+    def __init__(self, rows: Rows, lengths: Mapping[str, int]) -> None:
+        self._rows, self._lengths = rows, lengths
         self._groups = self._grouped()
         self.jobs = deque(self._all_jobs())
         self._left = Counter(job.group for job in self.jobs)
@@ -218,7 +188,7 @@ class _Copier:
         first, tensors = job.blocks[0], job.piece.file.tensors
         size = storage(tensors[first.name].dtype).itemsize
         if not job.piece.has_only(first):
-            block = job.piece.cut(first, self._counted)
+            block = job.piece.cut(first)
             return [_copied(np.ascontiguousarray(block).reshape(-1), size, stream)]
         source = job.piece.file.stream([block.name for block in job.blocks])
         left = sum(tensors[block.name].length for block in job.blocks)
@@ -226,7 +196,6 @@ class _Copier:
         while left:
             count = min(left, COPY_BYTES)
             parts.append(_NumberStream(count // size, size, source.readinto).load(stream))
-            self._counted(count)
             left -= count
         return parts
 

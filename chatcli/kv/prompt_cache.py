@@ -413,20 +413,14 @@ def _as_tensors(arrays: Arrays) -> dict[str, Tensor]:
     }
 
 
-def fill(
-    cache: PromptCache,
-    rows: Rows,
-    state: Mapping[str, Tensor],
-    scalars: str,
-    progress: loader.Progress = loader.NO_PROGRESS,
-) -> None:
+def fill(cache: PromptCache, rows: Rows, state: Mapping[str, Tensor], scalars: str) -> None:
     """Fill an empty cache, or one that `move_rows` has given rows of the same tokens, to the end of `rows`.
 
     `state` and `scalars` are what the function `state` returned there. Raises `SegmentDamaged` or `OSError`
-    as reading does, what `progress` raises, and what MLX raises where the arrays do not fit.
+    as reading does, and what MLX raises where the arrays do not fit.
     """
     lengths = {index: _restored_length(leaf, rows.count) for index, leaf in enumerate(leaves(cache))}
-    arrays = _read(rows, lengths, progress)
+    arrays = _read(rows, lengths)
     for index, leaf in enumerate(leaves(cache)):
         if index in arrays:
             _add_rows(leaf, arrays[index], rows.count)
@@ -434,19 +428,12 @@ def fill(
     evaluate(cache)
 
 
-def append(
-    cache: PromptCache,
-    log: RowLog,
-    rows: Rows,
-    state: Mapping[str, Tensor],
-    scalars: str,
-    progress: loader.Progress = loader.NO_PROGRESS,
-) -> None:
+def append(cache: PromptCache, log: RowLog, rows: Rows, state: Mapping[str, Tensor], scalars: str) -> None:
     """Add rows from disk as if their tokens had been prefilled; those of the windows to `log` too.
 
     `state` and `scalars` are those at the end of `rows`. Raises as `fill` does.
     """
-    arrays = _read(rows, {}, progress)
+    arrays = _read(rows, {})
     for index, leaf in enumerate(leaves(cache)):
         if index in arrays:
             if type(leaf) in WINDOW_CACHES:
@@ -523,11 +510,11 @@ def _restored_length(leaf: Any, count: int) -> int | None:
     return None
 
 
-def _read(rows: Rows, lengths: Mapping[int, int | None], progress: loader.Progress) -> dict[int, NamedArrays]:
+def _read(rows: Rows, lengths: Mapping[int, int | None]) -> dict[int, NamedArrays]:
     """The arrays of each leaf, of `lengths` rows (None: all; 0: the leaf is left out)."""
     wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
     wanted = {name: length for name, length in wanted.items() if length != 0}
-    return _by_leaf(loader.read(rows, wanted, progress))
+    return _by_leaf(loader.read(rows, wanted))
 
 
 def _by_leaf(arrays: Mapping[str, mx.array]) -> dict[int, NamedArrays]:
@@ -615,38 +602,6 @@ def rewind_run(cache: PromptCache, log: RowLog, start: Snapshot, position: int, 
         elif state is not None and not has_rows(leaf):
             thaw(state.frozen[str(index)], state.arrays, leaf)
     return True
-
-
-@dataclass(frozen=True)
-class Gain:
-    """What a cache gained over its last tokens, up to `position`: rows, or a whole leaf's arrays."""
-
-    position: int
-    parts: tuple[Any, ...]
-
-
-def gain(cache: PromptCache, start: int, end: int) -> Gain:
-    """What the cache, now after `end` tokens, gained since the token `start`. Rows are copied."""
-    parts: list[Any] = []
-    for leaf in leaves(cache):
-        arrays: Arrays = {}
-        if type(leaf) in OFFSET_CACHES:
-            parts.append([(name, mx.contiguous(rows[..., start:end, :])) for name, rows in rows_of(leaf)])
-            mx.eval([rows for _, rows in parts[-1]])
-        else:
-            parts.append((freeze(leaf, arrays, ""), arrays))
-    return Gain(end, tuple(parts))
-
-
-def regain(cache: PromptCache, gained: Gain) -> None:
-    """Add to a cache that is where a `gain` began what was gained there."""
-    for leaf, part in zip(leaves(cache), gained.parts, strict=True):
-        if type(leaf) in OFFSET_CACHES:
-            _add_rows(leaf, part, gained.position)
-        else:
-            frozen, arrays = part
-            thaw(frozen, arrays, leaf)
-    evaluate(cache)
 
 
 def untrimmable(cache: PromptCache) -> list[str]:

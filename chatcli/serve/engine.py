@@ -403,7 +403,7 @@ class Engine:
                 job.deliver(event)  # type: ignore[arg-type]
                 self._step()
             facts = provenance(chat, prompt)
-            for _ in () if cancelled.is_set() else checkpoints.prefill_tail(prompt.path, prompt.tail):
+            for _ in () if cancelled.is_set() else checkpoints.prefill_tail(prompt.tail):
                 self._step()
                 if cancelled.is_set():
                     break

@@ -108,9 +108,8 @@ def prefill(
     """Match, restore, prefill, checkpoint: bring the live cache to the end of the stable prefix."""
     path, started = prompt.path, time.perf_counter()
     match, steps = chat.checkpoints.advance(path, cancelled)
-    if match.depth == len(path) and chat.speculation is None:
-        go_on = chat.checkpoints.resume_reply if prompt.reply_start else chat.checkpoints.recall_tail
-        match = replace(match, ahead=go_on(path, prompt.tail))
+    if match.depth == len(path) and prompt.reply_start and chat.speculation is None:
+        match = replace(match, ahead=chat.checkpoints.resume_reply(path, prompt.tail))
     restored = time.perf_counter()
     record.restore_seconds = restored - started
     record.prompt_tokens = len(prompt.tokens)

@@ -19,9 +19,9 @@ def typeahead(
 ) -> Iterator[TypeaheadProgress]:
     """Bring the live cache to where it will be when `text` is sent, as a turn itself would.
 
-    So sending it finds everything but the generation prompt done; another text goes back to the
-    last chunk that both share, or to the conversation's own checkpoint. What of the conversation
-    itself had not been run yet is written as usual.
+    So sending it finds everything but the generation prompt done. Another text goes on after the chunks
+    that both share where the cache goes back by its offset, else from the last checkpoint. What of the
+    conversation itself had not been run yet is written as usual.
     """
     try:
         for image in images:

@@ -49,9 +49,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SegmentSt
 
 def read(store: SegmentStore, path: TokenPath, length: int | None, *, copies: bool) -> dict[str, bytes]:
     with store.rows(path) as rows:
-        seen: list[tuple[int, int]] = []
-        arrays = loader.read(rows, dict.fromkeys(TYPES, length), lambda *now: seen.append(now), copies=copies)
-        assert seen[-1][0] == seen[-1][1]
+        arrays = loader.read(rows, dict.fromkeys(TYPES, length), copies=copies)
         count = rows.count
     assert TYPES == {
         name: str(array.dtype).removeprefix("mlx.core.").rstrip("_") for name, array in arrays.items()
@@ -75,12 +73,3 @@ def test_a_damaged_byte_is_told(store: SegmentStore, copies: bool) -> None:
     file.path.write_bytes(data)
     with pytest.raises(SegmentDamaged, match="checksum"):
         read(store, PATH, None, copies=copies)
-
-
-@pytest.mark.parametrize("copies", [False, True])
-def test_a_read_can_be_given_up(store: SegmentStore, copies: bool) -> None:
-    def progress(done: int, total: int) -> None:
-        raise TimeoutError
-
-    with store.rows(PATH) as rows, pytest.raises(TimeoutError):
-        loader.read(rows, dict.fromkeys(TYPES), progress, copies=copies)

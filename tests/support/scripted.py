@@ -89,7 +89,7 @@ class ScriptedHarness:
         self.model = RecordingModel(loaded.model, vocabulary, self.script.ids)
         self.loaded = replace(loaded, model=self.model)
         self.store = SegmentStore(sessions, loaded.fingerprint) if cache else None
-        self._checkpoints = Checkpoints(self.worker, self.loaded, self.store)
+        self.checkpoints = Checkpoints(self.worker, self.loaded, self.store)
 
     def __enter__(self) -> ScriptedHarness:
         return self
@@ -112,7 +112,7 @@ class ScriptedHarness:
 
     def unsaved(self, conversation: Conversation) -> turn.TurnContext:
         template = Template(self.loaded.tokenizer, conversation.date, self.think)
-        return turn.TurnContext(None, conversation, template, self._checkpoints, Sampling())
+        return turn.TurnContext(None, conversation, template, self.checkpoints, Sampling())
 
     def prompt(self, texts: Sequence[str], replies: Sequence[str] | None = None) -> list[int]:
         """The prompt of the turn that ends `texts`, by the tokenizer alone.

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.conversation.tree import Conversation
+from chatcli.kv import prompt_cache
 from chatcli.session import opening
 from chatcli.turn import turn
 from tests.support.families import FAMILIES
@@ -174,18 +175,19 @@ def test_typeahead_counts_only_tokens_of_the_sent_message(model: Path, tmp_path:
         check(harness, recorded, prompt)
     reused, typed_ahead = recorded.record.reused_tokens, recorded.record.typeahead_tokens
     kept = typed_ahead - len(after)
-    assert 0 < kept < len(before)
+    assert 0 <= kept < len(before)
     assert before[:kept] + after == prompt[reused : reused + typed_ahead]
 
 
-def test_typeahead_of_a_changed_message_counts_in_whole_chunks(model: Path, tmp_path: Path) -> None:
+def test_typeahead_of_a_changed_message_counts_what_both_share(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
         typed_ahead = harness.typeahead(chat, f"{LONG} And.")
         recorded, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
         check(harness, recorded, prompt)
+        by_offset = prompt_cache.rewinds_by_offset(harness.checkpoints.fork())
     reused, kept = recorded.record.reused_tokens, recorded.record.typeahead_tokens
-    assert 0 < kept < len(typed_ahead)
+    assert (0 < kept) == by_offset and kept < len(typed_ahead)
     assert typed_ahead[:kept] == prompt[reused : reused + kept]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.conversation.tree import Conversation
+from chatcli.kv import prompt_cache
 from chatcli.turn import turn, typeahead
 from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness, finish, outcome
@@ -75,18 +76,25 @@ def test_another_message_than_the_typed_one_is_answered_as_without_typeahead(
     assert outcome(cold_record(model, tmp_path / "two", [MESSAGES[0], LONG])) == outcome(record)
 
 
-def test_typing_on_continues_from_the_last_whole_chunk(model: Path, tmp_path: Path) -> None:
+def goes_back_by_offset(harness: Harness) -> bool:
+    """Whether the cache can go back to any token; one with windows or states goes back to a checkpoint."""
+    return prompt_cache.rewinds_by_offset(harness.runtime.checkpoints.fork())
+
+
+def test_typing_on_continues_from_the_last_whole_chunk_or_the_checkpoint(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
         first = type_ahead(chat, LONG)
         events = list(typeahead.typeahead(chat, f"{LONG} And more.", threading.Event()))
-        step = harness.runtime.loaded.prefill_step
-    assert events[0].tokens > first - 2 * step
-    assert len(events) <= 2
+        step, by_offset = harness.runtime.loaded.prefill_step, goes_back_by_offset(harness)
+    assert (events[0].tokens > first - 2 * step) == by_offset
+    assert (len(events) <= 2) == by_offset
 
 
-def test_a_change_in_the_middle_keeps_the_chunks_before_it(model: Path, tmp_path: Path) -> None:
+def test_a_change_in_the_middle_keeps_the_chunks_before_it_or_the_checkpoint(
+    model: Path, tmp_path: Path
+) -> None:
     middle = LONG.index(" ", len(LONG) * 3 // 4)
     changed = f"{LONG[:middle]} indeed{LONG[middle:]}"
     with Harness(model, tmp_path / "one") as harness:
@@ -95,8 +103,8 @@ def test_a_change_in_the_middle_keeps_the_chunks_before_it(model: Path, tmp_path
         whole = type_ahead(chat, LONG)
         events = list(typeahead.typeahead(chat, changed, threading.Event()))
         record = send(harness, chat, changed)
-    # Rewind points are further apart where each takes memory.
-    assert events[0].tokens > whole // 3
+        by_offset = goes_back_by_offset(harness)
+    assert (events[0].tokens > whole // 3) == by_offset
     assert record.prefilled_tokens <= 16
     assert outcome(cold_record(model, tmp_path / "two", [MESSAGES[0], changed])) == outcome(record)
 

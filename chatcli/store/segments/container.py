@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,7 +54,6 @@ Buffers = list[memoryview]
 # Neighbouring tensors, and where the bytes of each go.
 Batch = list[tuple[str, Buffers]]
 # Called with the bytes that were read and checked since it was last called. What it raises ends the reading.
-Progress = Callable[[int], None]
 
 
 def storage(dtype: str) -> np.dtype[Any]:
@@ -192,25 +191,25 @@ class Container:
         """The file's size and times."""
         return os.fstat(self._descriptor)
 
-    def read(self, name: str, progress: Progress = lambda _: None) -> Tensor:
+    def read(self, name: str) -> Tensor:
         """A tensor, checked."""
         info = self._info(name)
         data = np.empty(info.length, np.uint8)
-        self.read_into({name: [data.data] if info.length else []}, progress)
+        self.read_into({name: [data.data] if info.length else []})
         return Tensor(info.dtype, info.shape, data)
 
-    def read_into(self, buffers: Mapping[str, Buffers], progress: Progress = lambda _: None) -> None:
+    def read_into(self, buffers: Mapping[str, Buffers]) -> None:
         """Read tensors, each into the buffers that together have its length, checked."""
         for names in self.neighbours(buffers, BATCH_BYTES):
             batch: Batch = []
             count = 0
             for name in names:
                 if count + len(buffers[name]) > MAX_BUFFERS and batch:
-                    self._read_batch(batch, progress)
+                    self._read_batch(batch)
                     batch, count = [], 0
                 batch.append((name, buffers[name]))
                 count += len(buffers[name])
-            self._read_batch(batch, progress)
+            self._read_batch(batch)
 
     def neighbours(self, names: Iterable[str], size: int) -> Iterator[list[str]]:
         """Tensors in the file's order, in groups without a gap: a group is full once it has `size` bytes."""
@@ -232,7 +231,7 @@ class Container:
         """The bytes of tensors that are `neighbours`."""
         return TensorStream(self._descriptor, [(name, self._info(name)) for name in names])
 
-    def _read_batch(self, batch: Batch, progress: Progress) -> None:
+    def _read_batch(self, batch: Batch) -> None:
         """Neighbouring tensors at once, each checked while its bytes are in the processor's cache."""
         buffers = [buffer for _, own in batch for buffer in own]
         _read_exactly(self._descriptor, buffers, self.tensors[batch[0][0]].offset)
@@ -241,7 +240,6 @@ class Container:
             for buffer in own:
                 hasher.update(buffer)
             _compare(name, hasher, self.tensors[name])
-        progress(sum(map(len, buffers)))
 
     def check(self) -> None:
         """Read everything once. Raises `SegmentDamaged`."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.catalog import TOKENS
-from chatcli.store.segments.container import Array, Buffers, Container, Progress, storage
+from chatcli.store.segments.container import Array, Buffers, Container, storage
 
 # No prefill takes longer: a file that says so, or says no number, is not believed.
 MAX_SECONDS = 1e7
@@ -41,9 +41,9 @@ class Piece:
         """Whether the block is all of its tensor."""
         return block.rows == slice(0, self.length)
 
-    def cut(self, block: Block, progress: Progress = lambda _: None) -> Array:
+    def cut(self, block: Block) -> Array:
         """The block, of a tensor that is read and checked whole."""
-        stored = self.file.read(block.name, progress)
+        stored = self.file.read(block.name)
         return stored.array()[..., block.rows, :]
 
 
@@ -60,16 +60,7 @@ class Rows:
     @property
     def seconds(self) -> float:
         """What prefilling these tokens took."""
-        return self.seconds_after(0)
-
-    def seconds_after(self, count: int) -> float:
-        """What prefilling the tokens after the first `count` took."""
-        seconds, start = 0.0, 0
-        for piece in self.pieces:
-            left = min(max(start + piece.count - count, 0), piece.count)
-            seconds += prefill_seconds(piece.file.metadata) * left / piece.length
-            start += piece.count
-        return seconds
+        return sum(prefill_seconds(piece.file.metadata) * piece.count / piece.length for piece in self.pieces)
 
     @property
     def names(self) -> list[str]:
@@ -100,7 +91,7 @@ class Rows:
             yield piece, blocks
             start += piece.count
 
-    def copy(self, into: Mapping[str, Array], progress: Progress = lambda _: None) -> None:
+    def copy(self, into: Mapping[str, Array]) -> None:
         """Read the rows into these arrays, as `blocks` has them, each file from its beginning to its end.
 
         Raises `SegmentDamaged` or `OSError`; what `into` holds then is undefined.
@@ -114,9 +105,9 @@ class Rows:
                 if piece.has_only(block):
                     whole[block.name] = _buffers(array, block.at, block.at + piece.length)
                 else:
-                    part = piece.cut(block, progress).view(array.dtype)
+                    part = piece.cut(block).view(array.dtype)
                     array[..., block.at : block.at + part.shape[-2], :] = part
-            piece.file.read_into(whole, progress)
+            piece.file.read_into(whole)
 
     def close(self) -> None:
         for piece in self.pieces:
