@@ -77,7 +77,7 @@ class SavableCheckpoints(Checkpoints):
 
     def save(self, path: Path) -> int:
         """Write mlx-lm's snapshot of the live cache. Returns its bytes."""
-        self._worker.call(save_prompt_cache, str(path), self._cache)
+        self.worker.call(save_prompt_cache, str(path), self.live.cache)
         return path.stat().st_size
 
 

@@ -82,8 +82,8 @@ def of_path(
     def ours() -> Iterator[Callable[[], object]]:
         store = SegmentStore(folder, loaded.fingerprint)
         checkpoints = Checkpoints(worker, loaded, store)
-        match = checkpoints.match(path)
-        yield lambda: checkpoints.restore(path, match)
+        plan = checkpoints.plan(path)
+        yield lambda: checkpoints.restore(plan)
         store.close()
 
     store = SegmentStore(folder, loaded.fingerprint)

@@ -47,7 +47,7 @@ class MeasuredCheckpoints(Checkpoints):
 
     def nbytes(self) -> int:
         """The live cache and the snapshots, in bytes: a shared array counts once."""
-        leaves = [*prompt_cache.leaves(self._cache), *self._snapshots.values()]
+        leaves = [*prompt_cache.leaves(self.live.cache), *self.live.snapshots.values()]
         arrays = {id(array): array.nbytes for leaf in leaves for array in arrays_in(leaf)}
         return sum(arrays.values())
 

@@ -1,35 +1,30 @@
 """Checkpoints of a model that several ranks share: every rank keeps those of its own shard.
 
 All ranks run the same code on the same tokens, or their collectives would wait for each other for
-ever. So rank 0 has the others follow every step, all agree on what their disks have, and rank 0 alone
-decides when to stop. A single process has plain `Checkpoints`.
+ever. So rank 0 plans with what all of them have, every rank carries the plan out, and rank 0 alone
+decides when to stop. A single process is a world of one rank, which asks and tells nobody.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import secrets
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from chatcli.checkpoints.checkpoints import Checkpoints, Match, Prefilled
-from chatcli.engine.generate import Request, Token
-from chatcli.engine.speculative import Speculator
-from chatcli.errors import ModelBroken, RankLost, SegmentDamaged
+from chatcli.checkpoints.live_cache import LiveCache
+from chatcli.checkpoints.plan import Stored
+from chatcli.checkpoints.writer import CheckpointWriter
+from chatcli.engine.generate import Request
+from chatcli.errors import ModelBroken, RankLost
 from chatcli.kv.memory_limit import Limit, MemoryLimit, TightestLimit
-from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import sharding
-from chatcli.model.load import LoadedModel
 from chatcli.model.ranks import Ranks
 from chatcli.settings.values import Settings
-from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.null import NullStore
 from chatcli.store.segments.token_path import TokenPath
-from chatcli.threads.mlx_thread import StopSignal, Worker
-
-UNBATCHED = "Several ranks generate the replies one by one."
+from chatcli.threads.mlx_thread import StopSignal
 
 
 @contextlib.contextmanager
@@ -52,15 +47,6 @@ def loading(ranks: Ranks, settings: Settings, name: str) -> Iterator[None]:
         yield
 
 
-def open_checkpoints(
-    ranks: Ranks, worker: Worker, loaded: LoadedModel, store: SegmentStore | None
-) -> Checkpoints:
-    """This rank's checkpoints."""
-    if ranks.size == 1:
-        return Checkpoints(worker, loaded, store)
-    return (LeadingCheckpoints if ranks.leads else ShardedCheckpoints)(ranks, worker, loaded, store)
-
-
 def tightest_limit(ranks: Ranks, own: MemoryLimit | None) -> Limit | None:
     """The limit of all ranks: the machine with the least memory decides. None where no rank has one."""
     gathered = ranks.all_gather(None if own is None else asdict(own))
@@ -68,68 +54,6 @@ def tightest_limit(ranks: Ranks, own: MemoryLimit | None) -> Limit | None:
     if len(limits) > 1:
         return TightestLimit(limits)
     return limits[0] if limits else None
-
-
-class ShardedCheckpoints(Checkpoints):
-    """One rank's checkpoints. What is reused is the least that all ranks have."""
-
-    unbatched_reason = UNBATCHED
-
-    def __init__(self, ranks: Ranks, worker: Worker, loaded: LoadedModel, store: SegmentStore | None) -> None:
-        self._ranks = ranks
-        super().__init__(worker, loaded, store)
-        # The layers of a pipeline's ranks may be of several kinds.
-        self._rewinds_by_offset = all(ranks.all_gather(self._rewinds_by_offset))
-        self._returns_to_cuts = any(ranks.all_gather(self._stateful))
-
-    def _stored_depth(self, store: SegmentStore, path: TokenPath) -> int:
-        depth = len(path)
-        while True:
-            own = super()._stored_depth(store, path.upto(depth))
-            gathered = self._ranks.all_gather({"depth": own, "problem": store.problem})
-            store.problem = next((rank["problem"] for rank in gathered if rank["problem"]), None)
-            depths = {int(rank["depth"]) for rank in gathered}
-            # A rank that has more may lack the state that would be needed for less.
-            if len(depths) == 1:
-                return depths.pop()
-            depth = min(depths)
-
-    def _load(self, path: TokenPath) -> None:
-        own = None
-        try:
-            super()._load(path)
-        except SegmentDamaged as error:
-            own = error
-        problems = self._ranks.all_gather(str(own) if own else None)
-        if any(problems):
-            self._reset()
-            rank, problem = next((rank, problem) for rank, problem in enumerate(problems) if problem)
-            raise SegmentDamaged(f"{problem} (rank {rank})") from own
-
-    def _borrow(self, path: TokenPath, depth: int) -> int:
-        count = super()._borrow(path, depth)
-        if len(set(self._ranks.all_gather(count))) == 1:
-            return count
-        self.rewind()
-        return 0
-
-    def _agreed(self, seconds: float) -> float:
-        return max(map(float, self._ranks.all_gather(seconds)))
-
-    def _cut_reply(self, rest: TokenPath) -> bool:
-        # The caches of some ranks may not go back by their offset alone.
-        return False
-
-    def keep_reply(self, path: TokenPath, *, expected: bool) -> tuple[str, int] | None:
-        return None
-
-    def resume_reply(self, path: TokenPath, tail: Sequence[int]) -> int:
-        return 0
-
-    def _may_go_on(self, run: Sequence[int], log: RowLog) -> bool:
-        # The others send nothing before rank 0 has come to the end of the reply too.
-        self._ranks.check_same(hashlib.sha256(json.dumps(run).encode()).hexdigest())
-        return all(self._ranks.all_gather(super()._may_go_on(run, log)))
 
 
 @dataclass(frozen=True)
@@ -155,91 +79,116 @@ class BroadcastStop:
         return stop
 
 
-class LeadingCheckpoints(ShardedCheckpoints):
-    """Rank 0's checkpoints: every rank does what is asked of these. Raises `RankLost` if one cannot."""
+class Leader:
+    """Has the other ranks do what this one does. Without others, and on these themselves, it does nothing."""
 
-    # The prompt that the other ranks know, and its boundaries.
-    _tokens: Sequence[int] = ()
-    _boundaries: Sequence[int] = ()
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
+        self._leads = ranks.size > 1 and ranks.leads
+        # The prompt that the other ranks know, and its boundaries.
+        self._tokens: Sequence[int] = ()
+        self._boundaries: Sequence[int] = ()
 
-    def match(self, path: TokenPath) -> Match:
-        with self._leading():
-            self._command("match", path)
-            return super().match(path)
+    @contextlib.contextmanager
+    def together(self, name: str, path: TokenPath | None = None, **arguments: object) -> Iterator[None]:
+        """Have the others carry out a command, of the path if there is one, while this rank does the same.
 
-    def restore(self, path: TokenPath, match: Match) -> Match:
-        with self._leading():
-            self._command("restore", path, depth=match.depth, in_memory=match.in_memory)
-            return super().restore(path, match)
-
-    def accept_typeahead(self, path: TokenPath) -> None:
-        with self._leading():
-            self._command("accept_typeahead", path)
-            super().accept_typeahead(path)
-
-    def hand_over(self) -> int:
-        with self._leading():
-            self._ranks.command("hand_over")
-            return super().hand_over()
-
-    def persist_state(self) -> int:
-        with self._leading():
-            self._ranks.command("persist_state")
-            return super().persist_state()
-
-    def prefill(
-        self, path: TokenPath, depth: int, cancelled: StopSignal, *, typeahead: bool = False
-    ) -> Iterator[Prefilled]:
-        with self._leading():
-            self._command("prefill", path, depth=depth, typeahead=typeahead)
-            stop = BroadcastStop(self._ranks, cancelled)
-            yield from super().prefill(path, depth, stop, typeahead=typeahead)
-
-    def generate(
-        self,
-        request: Request,
-        cancelled: StopSignal,
-        speculator: Speculator | None = None,
-        *,
-        others: StopSignal | None = None,
-    ) -> Generator[Token]:
-        assert speculator is None and others is None  # ranks have no draft model, and do one thing at a time
-        if request.sampling.seed is None:
-            sampling = replace(request.sampling, seed=secrets.randbits(32))
-            request = replace(request, sampling=sampling)
-        with self._leading():
-            self._send_path(TokenPath(self.root, [*request.prefix, *request.tail]))
-            self._ranks.command(
-                "generate",
-                start=len(request.prefix),
-                sampling=asdict(request.sampling),
-                room=request.room,
-                reply_tokens=len(request.reply_start),
-                generation_prompt=request.generation_prompt,
-            )
-            yield from super().generate(request, BroadcastStop(self._ranks, cancelled))
-
-    def _command(self, name: str, path: TokenPath, **arguments: object) -> None:
-        """Have the others do something with the path."""
-        self._send_path(path)
-        self._ranks.command(name, segments=len(path), **arguments)
+        Raises `RankLost` if one of them cannot, or this one.
+        """
+        if not self._leads:
+            yield
+            return
+        try:
+            if path is not None:
+                self._send_path(path)
+                arguments["segments"] = len(path)
+            self.ranks.command(name, **arguments)
+            yield
+        except GeneratorExit:
+            self.ranks.cancel()
+            raise
+        except RankLost:
+            raise
+        except Exception as error:
+            # The others are somewhere in the middle, and nothing brings them back from there.
+            raise self.ranks.explain(error) from error
 
     def _send_path(self, path: TokenPath) -> None:
         """Let the others know the path, unless they do."""
         tokens, boundaries = list(path.tokens), path.boundaries
         if tokens != self._tokens or boundaries != self._boundaries[: len(boundaries)]:
             self._tokens, self._boundaries = tokens, boundaries
-            self._ranks.command("set_prompt", tokens=tokens, boundaries=boundaries)
+            self.ranks.command("set_prompt", tokens=tokens, boundaries=boundaries)
+
+    def stop(self, own: StopSignal) -> StopSignal:
+        """A stop signal that the others receive too, each time that it is asked."""
+        return BroadcastStop(self.ranks, own) if self._leads else own
 
     @contextlib.contextmanager
-    def _leading(self) -> Iterator[None]:
-        try:
-            yield
-        except GeneratorExit:
-            self._ranks.cancel()
-            raise
-        except RankLost:
-            raise
-        except Exception as error:
-            # The others are somewhere in the middle, and nothing brings them back from there.
-            raise self._ranks.explain(error) from error
+    def generating(self, root: str, request: Request) -> Iterator[Request]:
+        """`together`, for a request that draws the same on all ranks."""
+        sampling = request.sampling
+        if self._leads and sampling.seed is None:
+            sampling = replace(sampling, seed=secrets.randbits(32))
+        with self.together(
+            "generate",
+            TokenPath(root, [*request.prefix, *request.tail]),
+            start=len(request.prefix),
+            sampling=asdict(sampling),
+            room=request.room,
+            reply_tokens=len(request.reply_start),
+            generation_prompt=request.generation_prompt,
+        ):
+            yield replace(request, sampling=sampling)
+
+
+class Disk:
+    """What the disks of all ranks have, as a plan asks for it."""
+
+    def __init__(self, live: LiveCache, writer: CheckpointWriter, leader: Leader) -> None:
+        self._live, self._store, self._writer, self._leader = live, live.store, writer, leader
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing is kept anywhere, in memory either."""
+        return isinstance(self._store, NullStore)
+
+    def stored(self, path: TokenPath, passed: int) -> Stored:
+        """What there is of a path, of which the live cache has the first `passed` segments."""
+        store, rest = self._store, path.after(passed)
+        with self._leader.together("look_up", path, passed=passed):
+            self._writer.hand_over()
+            if len(rest.boundaries) > 1 or store.is_queued(rest):
+                store.flush()
+            depth = len(path)
+            while True:
+                own = self._own(path.upto(depth))
+                gathered = self._leader.ranks.all_gather([own.rows, own.depth, store.problem])
+                store.problem = next((problem for _, _, problem in gathered if problem), None)
+                depths = {depth for _, depth, _ in gathered}
+                # A rank that has more may lack the state that would be needed for less.
+                if len(depths) == 1:
+                    return Stored(min(rows for rows, _, _ in gathered), depths.pop())
+                depth = min(depths)
+
+    def _own(self, path: TokenPath) -> Stored:
+        """What this rank's disk has, and for states its memory."""
+        rows = depth = self._store.depth(path, stateful=False)
+        while self._live.traits.stateful and depth and not self._has_state(path[depth - 1].id):
+            depth -= 1
+        return Stored(rows, depth)
+
+    def _has_state(self, identifier: str) -> bool:
+        return identifier in self._live.snapshots or self._store.has_state(identifier)
+
+    def borrowable(self, path: TokenPath, depth: int) -> int:
+        """How many tokens after segment `depth`, in whole chunks, another conversation has rows of."""
+        with self._leader.together("look_up_others", path, depth=depth):
+            traits = self._live.traits
+            own = 0 if traits.stateful else self._store.lendable(path, traits.step, depth)
+            counts = set(self._leader.ranks.all_gather(own))
+            return own if len(counts) == 1 else 0
+
+    def shared_tokens(self, path: TokenPath) -> int:
+        """How many tokens of a path some rows begin with, wherever they can be restored."""
+        return self._store.shared_tokens(path)

@@ -84,10 +84,9 @@ class Speculation:
 
     def close(self) -> None:
         """Wait for what is being written."""
-        if (store := self._checkpoints.store) is not None:
-            self._checkpoints.leave()
-            store.tidy()
-            store.close()
+        self._checkpoints.leave()
+        self._checkpoints.store.tidy()
+        self._checkpoints.store.close()
 
     def take_notice(self, tokens: int) -> str | None:
         """Why it no longer proposes after so many tokens, the first time that it is so."""

@@ -583,14 +583,17 @@ def rewind(cache: PromptCache, to: Snapshot) -> None:
             thaw(frozen, arrays, leaf)
 
 
-def rewind_run(cache: PromptCache, log: RowLog, start: Snapshot, position: int, state: State | None) -> bool:
+def rewinds_within_runs(cache: PromptCache) -> bool:
+    """Whether `rewind_run` can bring a cache of these classes back."""
+    return all(type(leaf) in OFFSET_CACHES for leaf in leaves(cache) if type(leaf) in FULL_CACHES)
+
+
+def rewind_run(cache: PromptCache, log: RowLog, start: Snapshot, position: int, state: State | None) -> None:
     """Bring the cache back to `position`, between a snapshot and what was run from there.
 
     `log` has the windows' rows of what was run, and is cut too; `state` is that at `position`, where there
-    are leaves without rows. Returns whether a cache of these classes can.
+    are leaves without rows.
     """
-    if any(type(leaf) in FULL_CACHES and type(leaf) not in OFFSET_CACHES for leaf in leaves(cache)):
-        return False
     rewind(cache, start)
     log.cut(position - start.position)
     logged = _by_leaf(log.copy().take())
@@ -601,7 +604,6 @@ def rewind_run(cache: PromptCache, log: RowLog, start: Snapshot, position: int, 
             _add_rows(leaf, logged[index], position)
         elif state is not None and not has_rows(leaf):
             thaw(state.frozen[str(index)], state.arrays, leaf)
-    return True
 
 
 def untrimmable(cache: PromptCache) -> list[str]:

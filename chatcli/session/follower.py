@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from chatcli.checkpoints.checkpoints import Match
-from chatcli.checkpoints.distributed import ReceivedStop, ShardedCheckpoints
+from chatcli.checkpoints.checkpoints import Checkpoints, Purpose
+from chatcli.checkpoints.distributed import ReceivedStop
+from chatcli.checkpoints.plan import Plan, Source
 from chatcli.engine.generate import Request
 from chatcli.model import sharding
 from chatcli.model.ranks import Cancelled, Ranks
@@ -53,7 +54,7 @@ def follow(ranks: Ranks, settings: Settings, tell: Callable[[str], None]) -> int
 
 
 class Follower:
-    """A method for each command. `LeadingCheckpoints` and `distributed.loading` give them."""
+    """A method for each command. `Leader.together` and `distributed.loading` give them."""
 
     def __init__(self, ranks: Ranks, settings: Settings, worker: Worker) -> None:
         self._ranks, self._settings, self._worker = ranks, settings, worker
@@ -83,24 +84,25 @@ class Follower:
         self._runtime = self._worker.call(Runtime, self._worker, settings, name, ranks=self._ranks)
 
     @property
-    def _checkpoints(self) -> ShardedCheckpoints:
+    def _checkpoints(self) -> Checkpoints:
         assert self._runtime is not None
-        checkpoints = self._runtime.checkpoints
-        assert isinstance(checkpoints, ShardedCheckpoints)
-        return checkpoints
+        return self._runtime.checkpoints
 
     def set_prompt(self, tokens: list[int], boundaries: Sequence[int]) -> None:
         """The prompt that the next commands are about, and its boundaries."""
         self._path = self._checkpoints.cut(tokens, boundaries)
 
-    def match(self, segments: int) -> None:
-        self._checkpoints.match(self._path.upto(segments))
+    def look_up(self, segments: int, passed: int) -> None:
+        self._checkpoints.disk.stored(self._path.upto(segments), passed)
 
-    def restore(self, segments: int, depth: int, in_memory: bool) -> None:
-        self._checkpoints.restore(self._path.upto(segments), Match(depth, in_memory))
+    def look_up_others(self, segments: int, depth: int) -> None:
+        self._checkpoints.disk.borrowable(self._path.upto(segments), depth)
 
-    def accept_typeahead(self, segments: int) -> None:
-        self._checkpoints.accept_typeahead(self._path.upto(segments))
+    def execute(self, segments: int, source: Source, depth: int, ahead: int, borrowed: bool) -> None:
+        self._checkpoints.execute(Plan(self._path.upto(segments), source, depth, ahead, borrowed))
+
+    def accept_typeahead(self) -> None:
+        self._checkpoints.accept_typeahead()
 
     def hand_over(self) -> None:
         self._checkpoints.hand_over()
@@ -108,15 +110,21 @@ class Follower:
     def persist_state(self) -> None:
         self._checkpoints.persist_state()
 
-    def prefill(self, segments: int, depth: int, typeahead: bool) -> None:
+    def prefill(self, segments: int, depth: int, purpose: Purpose) -> None:
         """Prefill until rank 0 stops it."""
         stop = ReceivedStop(self._ranks)
-        steps = self._checkpoints.prefill(self._path.upto(segments), depth, stop, typeahead=typeahead)
+        steps = self._checkpoints.prefill(self._path.upto(segments), depth, stop, purpose)
         with contextlib.suppress(Cancelled):
             deque(steps, maxlen=0)
 
     def generate(
-        self, start: int, sampling: dict[str, Any], room: int, reply_tokens: int, generation_prompt: str
+        self,
+        segments: int,
+        start: int,
+        sampling: dict[str, Any],
+        room: int,
+        reply_tokens: int,
+        generation_prompt: str,
     ) -> None:
         """Generate until rank 0 stops it. `reply_tokens` at the prompt's end begin the reply already."""
         tokens = list(self._path.tokens)

@@ -97,7 +97,7 @@ class Runtime:
             self._budget = _budget(self._sessions, settings.cache_limit, self._open_elsewhere)
         self._store = self._open_store(self.loaded)
         worker.at_end(worker.call(device.hold, settings.memory_limit))
-        self.checkpoints = distributed.open_checkpoints(ranks, worker, self.loaded, self._store)
+        self.checkpoints = Checkpoints(worker, self.loaded, self._store, ranks=ranks)
         self._speculation: Speculation | None = None
         with of_draft_model():
             self._speculate_with(draft_model)

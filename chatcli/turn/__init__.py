@@ -1,1 +1,1 @@
-"""What happens to a message: append, render, match, restore, prefill, checkpoint, generate, persist."""
+"""What happens to a message: append, render, plan, restore, prefill, checkpoint, generate, persist."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chatcli.checkpoints.plan import WORTH_TOKENS, Plan
 from chatcli.model.vision import legible
 from chatcli.records import ReplyRecord
 from chatcli.store.segments.token_path import common_prefix
@@ -17,37 +18,29 @@ NEW_HERE = "new here"
 CACHE_WAS_OFF = "the cache was off in the turn before"
 STOPPED = "the turn before was stopped"
 NOT_SETTLED = "the last reply was not settled yet when this message came"
-# Fewer tokens that another prompt shares are not worth a word.
-WORTH_TOKENS = 512
 
 
-def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
-    """Why a prompt was matched only to `depth`; None if nothing is missing."""
-    return _missing_of_conversation(chat, prompt, depth) or _no_state_there(chat, prompt, depth)
-
-
-def _no_state_there(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
-    """Whether another prompt shares clearly more, of a model whose states are not everywhere."""
-    store, path = chat.checkpoints.store, prompt.path
-    start = path.upto(depth).end
-    if store is None or not chat.checkpoints.stateful or path.end - start < WORTH_TOKENS:
+def explain(chat: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
+    """Why no more of a prompt could be had than a plan has; None if nothing is missing."""
+    if missing := _missing_of_conversation(chat, prompt, plan):
+        return missing
+    if plan.shared - plan.start < WORTH_TOKENS:
         return None
-    shared = store.shared_tokens(path)
-    if shared - start < WORTH_TOKENS:
-        return None
-    kept = f"the last state before that is at token {start:,}" if depth else "no state before that is kept"
-    return f"{shared:,} tokens are those of an earlier prompt, and {kept}"
+    # The model's states are not everywhere.
+    at = f"the last state before that is at token {plan.start:,}"
+    kept = at if plan.depth else "no state before that is kept"
+    return f"{plan.shared:,} tokens are those of an earlier prompt, and {kept}"
 
 
-def _missing_of_conversation(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
-    path = prompt.path
+def _missing_of_conversation(chat: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
+    path, depth = prompt.path, plan.depth
     entries = [entry for entry in chat.conversation.path(prompt.leaf.id) if entry.message.role == "assistant"]
     replies = [entry for entry in entries if entry.record or entry.message.content or entry.message.thinking]
     if not replies:
         return None
     # The boundary after the last reply, or before it if it is being settled.
     history_end = prompt.boundaries.get(max(prompt.boundaries, default=0) - 1, 0)
-    is_missing = path.upto(depth).end < history_end
+    is_missing = plan.start < history_end
     records = [entry.record for entry in replies if entry.record.get("segments")]
     if not records:
         return _why_nothing_was_kept(replies[-1].record) if is_missing else None
@@ -55,14 +48,9 @@ def _missing_of_conversation(chat: TurnContext, prompt: Prompt, depth: int) -> s
     depths = {segment.id: number for number, segment in enumerate(path, start=1)}
     expected = depths.get(last["segments"][-1])
     if expected is not None and depth < expected:
-        store, run_before = (
-            (chat.checkpoints.store if chat.checkpoints.stateful else None),
-            path.upto(expected),
-        )
-        # With several ranks, another one may have lost what this one has.
-        has_rows = store is not None and store.depth(run_before, stateful=False) == expected
-        if store is not None and has_rows and not store.has_state(run_before.id):
-            return f"the state at token {run_before.end} is not kept: it is quickly computed again"
+        if chat.checkpoints.stateful and plan.rows >= expected:
+            end = path.upto(expected).end
+            return f"the state at token {end} is not kept: it is quickly computed again"
         return f"the checkpoint after token {path[depth - 1].end} is {GONE}" if depth else EVICTED_MESSAGE
     if expected is not None:
         newest = replies[-1].record
@@ -77,7 +65,7 @@ def _missing_of_conversation(chat: TurnContext, prompt: Prompt, depth: int) -> s
         return f"the model, its cache settings or the program changed{before}"
     question_end = prompt.boundaries.get(max(prompt.boundaries, default=0) - 2, 0)
     calls, asks = replies[-1].message.tool_calls, prompt.leaf.message.role == "user"
-    if calls and asks and 0 < question_end <= path.upto(depth).end:
+    if calls and asks and 0 < question_end <= plan.start:
         # Calls are settled for their results to follow, and a message came in their place.
         return None
     return where_they_part(chat, path.tokens, [name for record in records for name in record["segments"]])
@@ -93,7 +81,7 @@ def _why_nothing_was_kept(record: ReplyRecord) -> str:
 def where_they_part(chat: TurnContext, tokens: Sequence[int], earlier_ids: Sequence[str]) -> str:
     """Where a prompt parted from the one that the earlier segments were cut from, with the two texts."""
     store, loaded = chat.checkpoints.store, chat.checkpoints.loaded
-    earlier = store.tokens_of(list(dict.fromkeys(earlier_ids))) if store is not None else []
+    earlier = store.tokens_of(list(dict.fromkeys(earlier_ids)))
     at = common_prefix(earlier, tokens)
     if at == len(earlier):
         return "the checkpoints end at other places now (thinking, template)" if at else EVICTED_MESSAGE

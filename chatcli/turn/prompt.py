@@ -219,4 +219,4 @@ def prefill_cost(chat: TurnContext, entry: Entry) -> int:
     if leaf is None:
         return 0
     path = render_history(chat, leaf).path
-    return path.end - chat.checkpoints.match(path).tokens(path) if path else 0
+    return path.end - chat.checkpoints.plan(path).tokens if path else 0

@@ -66,14 +66,14 @@ def provenance(chat: TurnContext, prompt: Prompt) -> ReplyRecord:
 
 def own_segments(chat: TurnContext, leaf: Entry) -> list[str]:
     """The live checkpoints that no earlier turn of the path to `leaf` names, and the last in any case."""
-    if chat.checkpoints.store is None:
+    if chat.checkpoints.disk.is_off:
         return []
     return _new_ids(chat, leaf, chat.checkpoints.live_ids, "segments")
 
 
 def draft_segments(chat: TurnContext, leaf: Entry) -> list[str]:
     """The same of the draft model, if there is one: what no transcript names is not kept on disk."""
-    if chat.checkpoints.store is None or chat.speculation is None:
+    if chat.checkpoints.disk.is_off or chat.speculation is None:
         return []
     return _new_ids(chat, leaf, chat.speculation.live_ids, "draft_segments")
 

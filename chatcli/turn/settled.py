@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from chatcli.checkpoints.checkpoints import Match, Prefilled
+from chatcli.checkpoints.checkpoints import Prefilled
+from chatcli.checkpoints.plan import Plan
 from chatcli.conversation.tree import Conversation
 from chatcli.records import ReplyRecord, SettledAhead
 from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template_key
@@ -24,13 +25,13 @@ class SettleNotes:
     last reply had to be run, so that the next turn can say it: also in another process, after a kill.
     """
 
-    def __init__(self, chat: TurnContext, prompt: Prompt, match: Match, reason: str | None) -> None:
-        """`reason` is why the match is not deeper."""
+    def __init__(self, chat: TurnContext, prompt: Prompt, plan: Plan, reason: str | None) -> None:
+        """`reason` is why the plan is not deeper."""
         self.tokens = self.bytes = 0
         self._chat, self._prompt = chat, prompt
-        self._start = self._noted_end = match.tokens(prompt.path)
+        self._start = self._noted_end = plan.tokens
         self._noted_bytes = 0
-        runs_more = match.depth < prompt.path.last_start
+        runs_more = plan.depth < prompt.path.last_start
         self._reason = (reason or NO_CHECKPOINT) if runs_more else None
         self._noted_at = time.monotonic()
 
@@ -84,8 +85,8 @@ class SettleNotes:
         return {"after": after, "tokens": tokens, "reason": self._reason or before["reason"]}
 
 
-def settled_since_last_reply(chat: TurnContext, prompt: Prompt, match: Match) -> tuple[int, str | None]:
-    """How many of a prompt's matched tokens were settled since the newest reply of the conversation.
+def settled_since_last_reply(chat: TurnContext, prompt: Prompt, plan: Plan) -> tuple[int, str | None]:
+    """How many of a prompt's reused tokens were settled since the newest reply of the conversation.
 
     And why those were more than that reply, if they were.
     """
@@ -97,12 +98,12 @@ def settled_since_last_reply(chat: TurnContext, prompt: Prompt, match: Match) ->
         if noted and noted["after"] == after:
             tokens |= {key: max(count, tokens.get(key, 0)) for key, count in noted["tokens"].items()}
             reason = noted["reason"] or reason
-    run, end = 0, match.tokens(path)
+    run, end = 0, plan.tokens
     for segment in path:
         # A settle that was cut short has run the beginning of the next segment.
         reused = max(min(segment.end, end) - segment.start, 0)
         run += min(tokens.get(segment.id[:ID_DIGITS], 0), reused)
-    run = max(min(run, match.tokens(path) - match.typeahead), 0)
+    run = max(min(run, plan.tokens - plan.typed), 0)
     return run, reason if run else None
 
 

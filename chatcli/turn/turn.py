@@ -1,4 +1,4 @@
-"""The order of things in a turn: append, render, match, restore, prefill, checkpoint, generate, persist.
+"""The order of things in a turn: append, render, plan, restore, prefill, checkpoint, generate, persist.
 
 `take` tells it. `settle` follows, while the person reads and types.
 """
@@ -18,7 +18,7 @@ from chatcli.checkpoints.draft_model import follow
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry, Message
-from chatcli.engine.generate import Request
+from chatcli.engine.generate import Request, text_of
 from chatcli.errors import ContextFull, EmptyPrompt, MemoryFull, RankLost, TemplateRefused
 from chatcli.events import (
     Event,
@@ -75,7 +75,7 @@ def append(chat: TurnContext, text: str, images: Sequence[Image], parent: str | 
 
 
 def answer(chat: TurnContext, prompt: Prompt, started: float, cancelled: threading.Event) -> Iterator[Event]:
-    """Match, restore, prefill, checkpoint, generate, persist. `started` is `perf_counter`'s.
+    """Plan, restore, prefill, checkpoint, generate, persist. `started` is `perf_counter`'s.
 
     A reply that never began is not kept beside another. Raises `MemoryFull`, and `RankLost` with
     what there is of the reply on disk.
@@ -105,20 +105,20 @@ def answer(chat: TurnContext, prompt: Prompt, started: float, cancelled: threadi
 def prefill(
     chat: TurnContext, prompt: Prompt, record: TurnRecord, cancelled: threading.Event
 ) -> Iterator[Event]:
-    """Match, restore, prefill, checkpoint: bring the live cache to the end of the stable prefix."""
+    """Plan, restore, prefill, checkpoint: bring the live cache to the end of the stable prefix."""
     path, started = prompt.path, time.perf_counter()
-    match, steps = chat.checkpoints.advance(path, cancelled)
-    if match.depth == len(path) and prompt.reply_start and chat.speculation is None:
-        match = replace(match, ahead=chat.checkpoints.resume_reply(path, prompt.tail))
+    plan, steps = chat.checkpoints.advance(path, cancelled)
+    if plan.depth == len(path) and prompt.reply_start and chat.speculation is None:
+        plan = replace(plan, ahead=chat.checkpoints.resume_reply(path, prompt.tail))
     restored = time.perf_counter()
     record.restore_seconds = restored - started
     record.prompt_tokens = len(prompt.tokens)
-    record.typeahead_tokens = match.typeahead
-    record.reused_tokens = match.tokens(path) - match.typeahead
-    record.prefilled_tokens = record.prompt_tokens - match.tokens(path)
-    record.avoided_seconds = chat.checkpoints.path_seconds(path, match)
-    record.miss_reason = match.reason or explain(chat, prompt, match.depth) or prompt.rerun_reason
-    record.reused_settled_tokens, record.settle_reason = settled_since_last_reply(chat, prompt, match)
+    record.typeahead_tokens = plan.typed
+    record.reused_tokens = plan.tokens - plan.typed
+    record.prefilled_tokens = record.prompt_tokens - plan.tokens
+    record.avoided_seconds = chat.checkpoints.live.seconds(path.upto(plan.depth))
+    record.miss_reason = plan.reason or explain(chat, prompt, plan) or prompt.rerun_reason
+    record.reused_settled_tokens, record.settle_reason = settled_since_last_reply(chat, prompt, plan)
     yield PrefixMatched(
         record.prompt_tokens, record.reused_tokens, record.miss_reason, record.typeahead_tokens
     )
@@ -187,15 +187,14 @@ def reply_collector(
     tools = chat.conversation.template_args.get("tools") or ()
     reading = splitter(chat.checkpoints.loaded.tokenizer, prompt.generation_prompt, tools)
     collector = ReplyCollector(record, reading, sampling.stop or ())
-    text = chat.checkpoints.text_of(prompt.reply_start)
+    text = text_of(chat.checkpoints.loaded, prompt.reply_start)
     collector.recall(prompt.reply_start, text, prompt.thinking_tokens, prompt.thinking_seconds)
     return collector
 
 
 def store_problem(chat: TurnContext) -> Iterator[Event]:
     """A notice, once, if checkpoints can no longer be written."""
-    store = chat.checkpoints.store
-    if store is not None and (problem := store.take_problem()):
+    if problem := chat.checkpoints.store.take_problem():
         yield Notice(problem)
 
 
@@ -207,16 +206,16 @@ def settle(chat: TurnContext, cancelled: threading.Event) -> Generator[Event]:
     memory for that it ends: the next turn will say so.
     """
     conversation = chat.conversation
-    if chat.checkpoints.store is None or not conversation.head or conversation.unanswered():
+    if chat.checkpoints.disk.is_off or not conversation.head or conversation.unanswered():
         return
     with contextlib.suppress(MemoryFull):
         prompt = render_history(chat, conversation.entries[conversation.head])
         path = prompt.path
-        match, steps = chat.checkpoints.advance(path, cancelled, "settle")
-        reason = match.reason or explain(chat, prompt, match.depth)
-        start = match.tokens(path)
+        plan, steps = chat.checkpoints.advance(path, cancelled, "settle")
+        reason = plan.reason or explain(chat, prompt, plan)
+        start = plan.tokens
         yield PrefixMatched(len(prompt.tokens), start, reason)
-        settled = SettleNotes(chat, prompt, match, reason)
+        settled = SettleNotes(chat, prompt, plan, reason)
         for step in steps:
             settled.add(step)
             if step.tokens:

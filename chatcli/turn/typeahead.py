@@ -34,8 +34,8 @@ def typeahead(
     if len(path.tokens) >= chat.checkpoints.loaded.context:
         return
     with contextlib.suppress(MemoryFull):
-        match, steps = chat.checkpoints.advance(path, cancelled, "typeahead")
-        done = match.typeahead
+        plan, steps = chat.checkpoints.advance(path, cancelled, "typeahead")
+        done = plan.typed
         for step in steps:
             if step.tokens:
                 done += step.tokens

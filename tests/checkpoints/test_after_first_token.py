@@ -39,7 +39,7 @@ def test_checkpoints_are_written_with_the_first_token(model: Path, tmp_path: Pat
     assert written == sum(file.stat().st_size for file in cache_files(store.location)) > 0
 
     again = Checkpoints(worker, loaded, SegmentStore(tmp_path, loaded.fingerprint))
-    assert 2 == again.restore(path, again.match(path)).depth
+    assert 2 == again.restore(again.plan(path)).depth
     store.close()
     worker.close()
 

@@ -10,14 +10,8 @@ from typing import Any
 
 import pytest
 
-from chatcli.checkpoints.checkpoints import (
-    MAX_UNWRITTEN,
-    MAX_UNWRITTEN_SECONDS,
-    NO_STATE,
-    Unwritten,
-    is_much,
-    runs,
-)
+from chatcli.checkpoints.live_cache import NO_STATE, Unwritten
+from chatcli.checkpoints.writer import MAX_UNWRITTEN, MAX_UNWRITTEN_SECONDS, is_much, runs
 from chatcli.events import PrefillProgress
 from chatcli.files import Location
 from chatcli.kv.prompt_cache import RowLog, State
@@ -95,7 +89,7 @@ def test_no_state_on_the_way_is_written_that_is_quickly_computed(tmp_path: Path)
     model = write_model(tmp_path / "model", "qwen3_5", max_position_embeddings=1 << 16)
     with open_harness(model, tmp_path / "saved", recompute_seconds=1000.0) as harness:
         harness.say(harness.chat("talk", text(3000)), "Hello.", settle=False)
-        path = harness.runtime.checkpoints._live_path
+        path = harness.runtime.checkpoints.live.position.path
     assert not path[8].keeps_state and path[9].keeps_state
     states = {path.name.partition(".")[0] for path in tmp_path.rglob("*.state.safetensors")}
     assert [] == [segment.end for segment in path if segment.on_the_way and segment.id in states]
@@ -146,7 +140,7 @@ def test_short_messages_are_not_cut(models: Path, tmp_path: Path) -> None:
         chat = harness.chat("talk")
         for number in range(4):
             harness.say(chat, f"Message {number}.")
-        assert not any(segment.on_the_way for segment in harness.runtime.checkpoints._live_path)
+        assert not any(segment.on_the_way for segment in harness.runtime.checkpoints.live.position.path)
     for path in tmp_path.rglob("*.rows.*"):
         with Container(Location.of_file(path)) as file:
             assert "cuts" not in file.metadata

@@ -278,26 +278,25 @@ class Process:
     def restore(self, prompt: list[int], boundaries: list[int]) -> tuple[int, bool, str | None]:
         """Restore the deepest checkpoint. Returns its depth, whether in memory, and the miss reason."""
         segments = path(prompt, boundaries)
-        match = self.checkpoints.match(segments)
-        match = self.checkpoints.restore(segments, match)
-        return match.depth, match.in_memory, match.reason
+        plan = self.checkpoints.restore(self.checkpoints.plan(segments))
+        return plan.depth, plan.source != "disk", plan.reason
 
     def prefill(self, prompt: list[int], boundaries: list[int], first: int = 0) -> None:
         """Extend the cache through the segments from `first` on, and persist each."""
         segments = path(prompt, boundaries)
         for depth in range(first, len(segments)):
-            chunks = self.checkpoints.extend(segments.upto(depth + 1), threading.Event())
-            assert segments[depth].end - segments[depth].start == sum(chunks)
+            steps = self.checkpoints.prefill(segments.upto(depth + 1), depth, threading.Event())
+            assert segments[depth].end - segments[depth].start == sum(step.tokens for step in steps)
             self.checkpoints.hand_over()
 
     def advance(self, segments: TokenPath, chunks: int | None = None) -> int:
         """Bring the cache to the end of a path, or stop after some chunks. Returns what was there already."""
         stop = threading.Event()
-        match, steps = self.checkpoints.advance(segments, stop)
+        plan, steps = self.checkpoints.advance(segments, stop)
         for number, _ in enumerate((step for step in steps if step.tokens), start=1):
             if number == chunks:
                 stop.set()
-        return match.tokens(segments)
+        return plan.tokens
 
     def say(self, prompt: list[int], start: int, count: int = REPLY_TOKENS) -> Generated:
         """Generate greedily from the rest of the prompt. Returns tokens with their logprobs."""

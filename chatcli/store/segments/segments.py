@@ -28,6 +28,7 @@ from chatcli.store.segments.catalog import (
     TOKENS,
     Kind,
     RowsFile,
+    Sharing,
     covered,
     locate,
     segment_ends,
@@ -226,13 +227,22 @@ class SegmentStore:
         except OSError as error:
             raise SegmentDamaged(f"unreadable: {error.strerror}") from error
 
-    def rows_of_other_path(self, path: TokenPath, step: int, depth: int = 0) -> Rows | None:
-        """Rows of another path that goes on as this one does after `depth`, in whole multiples of `step`."""
+    def lendable(self, path: TokenPath, step: int, depth: int = 0) -> int:
+        """How many tokens, in multiples of `step`, another path shares with this one after `depth`."""
+        most = self._sharing_most(path, step, depth)
+        return 0 if most is None else most.count - most.count % step
+
+    def _sharing_most(self, path: TokenPath, step: int, depth: int) -> Sharing | None:
         if len(path.after(depth).first_tokens) < step:
             return None
         sharing = catalog.sharing_tokens(self.location, path, depth)
         most = max(sharing, key=attrgetter("count"), default=None)
-        if most is None or most.count < step:
+        return most if most is not None and most.count >= step else None
+
+    def rows_of_other_path(self, path: TokenPath, step: int, depth: int = 0) -> Rows | None:
+        """The rows of these tokens, open: close them. None where there are none, or they are damaged."""
+        most = self._sharing_most(path, step, depth)
+        if most is None:
             return None
         with contextlib.suppress(OSError, SegmentDamaged), self._explained(most.path):
             file = Container(most.path)

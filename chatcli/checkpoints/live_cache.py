@@ -1,0 +1,431 @@
+"""The prompt cache that turns run on, where it is, and the snapshots of the checkpoints that it has passed.
+
+Only `LiveCache` moves it: `apply` carries out a plan, `extend` prefills a segment, a reply is lent it between
+`begin_reply` and `end_reply`. All of this belongs on the thread that owns MLX.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+from chatcli.checkpoints.plan import CacheTraits, Plan, Position
+from chatcli.engine import generate
+from chatcli.errors import MemoryFull, SegmentDamaged
+from chatcli.kv import prompt_cache
+from chatcli.kv.expected import ExpectedCache
+from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
+from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot, State
+from chatcli.model import device
+from chatcli.model.load import LoadedModel
+from chatcli.model.ranks import Ranks
+from chatcli.store.segments.container import Tensors
+from chatcli.store.segments.null import NullStore
+from chatcli.store.segments.rows import Rows
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import TokenPath, common_prefix, root_id
+from chatcli.threads.mlx_thread import StopSignal
+
+# What mlx-lm and MLX raise when arrays are not those of this model's cache.
+MISMATCH_ERRORS = (
+    KeyError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    OverflowError,
+    RuntimeError,
+)
+# Of a model without recurrent layers, or where the state need not be written.
+NO_STATE: tuple[Tensors, str] = {}, "{}"
+
+
+class Unwritten(NamedTuple):
+    """A checkpoint at the end of `path` that is still to be cut from the live cache, and its prefill seconds.
+
+    `log` has the windows' rows of its last segment (None: its rows are not to be written), `state` what is
+    not in the cache any more when it is cut: written if `is_worth_it`, or if the store says so.
+    """
+
+    path: TokenPath
+    log: RowLog | None
+    state: State | None
+    seconds: float
+    is_worth_it: bool = False
+
+
+@dataclass
+class PrefillSpeed:
+    """How fast this model has prefilled on this machine so far."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def estimate(self, run: int, seconds: float, total: int) -> float:
+        """Seconds for `total` tokens, of which `run` took `seconds` just now (the rest were there)."""
+        self.tokens += run
+        self.seconds += seconds
+        return seconds + (total - run) * self.seconds / max(self.tokens, 1)
+
+
+class LiveCache:
+    """One prompt cache and its `position`. With several ranks, each has that of its shard, at the same place.
+
+    `snapshots` are those of checkpoints on its path, and of others as far as memory allows, by id.
+    `unwritten` are the checkpoints that were made and not handed to the store yet.
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, store: SegmentStore | NullStore, memory: Limit | None, ranks: Ranks
+    ) -> None:
+        self.loaded, self.store, self.memory = loaded, store, memory
+        self._ranks = ranks
+        self._expected = loaded.expected or ExpectedCache(loaded.model, loaded.model_options)
+        self.speed = PrefillSpeed()
+        self.root = root_id(loaded.fingerprint)
+        self.snapshots: dict[str, Snapshot] = {}
+        self.unwritten: list[Unwritten] = []
+        self.position = Position(TokenPath(self.root, []))
+        self._begin_anew()
+        stateful = prompt_cache.has_state(self.cache)
+        by_offset = prompt_cache.rewinds_by_offset(self.cache)
+        # The layers of a pipeline's ranks may be of several kinds.
+        self.traits = CacheTraits(
+            stateful,
+            by_offset=all(ranks.all_gather(by_offset)),
+            within_replies=ranks.size == 1
+            and (by_offset or stateful)
+            and prompt_cache.rewinds_within_runs(self.cache),
+            keeps_states=any(ranks.all_gather(stateful)),
+            decodes_as_prefilled=prompt_cache.decodes_as_prefilled(self.cache),
+            step=loaded.prefill_step,
+        )
+
+    def _begin_anew(self) -> None:
+        """An empty cache. Snapshots of other paths have states that need not be read."""
+        for segment in self.position.unsent_segments:
+            self.snapshots.pop(segment.id, None)
+        self.cache = prompt_cache.new(self.loaded.model, self.loaded.model_options)
+        self.position = Position(TokenPath(self.root, []))
+        # What it took to prefill up to a checkpoint, by id.
+        self._seconds = {self.root: 0.0}
+        self.snapshots[self.root] = prompt_cache.snapshot(self.cache, 0)
+
+    @contextlib.contextmanager
+    def _given_up_if_out_of_memory(self) -> Iterator[None]:
+        """Where memory ends half-way the live cache cannot be trusted, and its memory is needed."""
+        try:
+            yield
+        except MemoryFull:
+            self.give_up()
+            raise
+
+    def give_up(self) -> None:
+        """Free all of it, and what was to be written of it."""
+        self.snapshots, self.unwritten = {}, []
+        self._begin_anew()
+
+    def vocabulary_size(self) -> int:
+        """How many token ids the model has: it must be run on no others."""
+        return self._expected.vocabulary_size() or len(self.loaded.tokenizer)
+
+    def seconds(self, path: TokenPath) -> float:
+        """What the prefill of a path's segments took that the cache has, but for what typeahead ran."""
+        seconds = self._seconds.get(path.id, 0.0)
+        for segment in path if self.position.typed else ():
+            typed = self.position.typed_between(segment.start, segment.end)
+            own = self._seconds.get(segment.id, 0.0) - self._seconds.get(segment.parent, 0.0)
+            seconds -= own * typed / (segment.end - segment.start)
+        return seconds
+
+    def state(self, path: TokenPath) -> State:
+        """The state at the end of a path that has a snapshot."""
+        return prompt_cache.state_of(self.cache, self.snapshots[path.id])
+
+    # Go to where a plan says
+
+    def apply(self, plan: Plan) -> Plan:
+        """Bring the cache to where a plan says. Returns it with what could be had ahead.
+
+        Raises `SegmentDamaged` with the reason if the disk has not what it should have, and `MemoryFull`.
+        """
+        path = plan.path.upto(plan.depth)
+        if plan.source == "disk":
+            self._load_on_all_ranks(path)
+        elif plan.source == "reply":
+            self._back_within_reply(plan.ahead)
+        elif plan.source not in ("live", "kept reply"):
+            self._go_back(path, () if plan.borrowed else plan.path.tokens[path.end : plan.tokens])
+        if not (plan.borrowed or plan.source == "kept reply"):
+            return plan
+        ahead = self._append_kept(plan.path) if plan.source == "kept reply" else self._borrow(plan)
+        if len(set(self._ranks.all_gather(ahead))) > 1:
+            self.rewind()
+            ahead = 0
+        return replace(plan, ahead=ahead, borrowed=ahead > 0)
+
+    def rewind(self) -> None:
+        """Go back to the last checkpoint that the cache can go to, whatever was run since."""
+        path = self.position.path
+        while path and not self.traits.by_offset and path.id not in self.snapshots:
+            path = path.upto(len(path) - 1)
+        self._go_back(path)
+
+    def _go_back(self, path: TokenPath, ahead: Sequence[int] = ()) -> None:
+        """Go back to the end of a path that was passed, or to the tokens `ahead` if an offset suffices."""
+        if not path:
+            self.cache = prompt_cache.new(self.loaded.model, self.loaded.model_options)
+            snapshot = prompt_cache.snapshot(self.cache, 0)
+        elif self.traits.by_offset:
+            snapshot = prompt_cache.snapshot_at(self.cache, path.end)
+            prompt_cache.rewind(self.cache, prompt_cache.snapshot_at(self.cache, path.end + len(ahead)))
+        else:
+            snapshot = self.snapshots[path.id]
+            prompt_cache.rewind(self.cache, snapshot)
+        self._go_to(self.position.at(path, list(ahead)), snapshot)
+
+    def _back_within_reply(self, ahead: int) -> None:
+        """Go back to the first tokens of what a reply has run, and to the state there."""
+        position = self.position
+        end = position.path.end + ahead
+        state = next((state for state in position.log.states if state.position == end), None)
+        prompt_cache.rewind_run(self.cache, position.log, self.snapshots[position.path.id], end, state)
+        self.position = replace(position.at(position.path, position.ahead[:ahead]), log=position.log)
+
+    def _load_on_all_ranks(self, path: TokenPath) -> None:
+        """`_load`, which all ranks can or none. Raises `SegmentDamaged`."""
+        own = None
+        try:
+            self._load(path)
+        except SegmentDamaged as error:
+            own = error
+        problems = enumerate(self._ranks.all_gather(str(own) if own else None))
+        for rank, problem in problems:
+            if problem and self._ranks.size > 1:
+                self._begin_anew()
+                raise SegmentDamaged(f"{problem} (rank {rank})") from own
+        if own is not None:
+            raise own
+
+    def _load(self, path: TokenPath) -> None:
+        """Read a path's rows, and the state at its end, from disk. Raises `SegmentDamaged`."""
+        store, last = self.store, path[-1]
+        assert isinstance(store, SegmentStore)
+        state, scalars = NO_STATE
+        if self.traits.stateful and last.id in self.snapshots:
+            state, scalars = prompt_cache.state(self.cache, self.state(path))
+        elif self.traits.stateful:
+            state, scalars = self._stored_state(store, path)
+        with store.rows(path) as rows:
+            try:
+                self._expected.check_rows(rows)
+            except SegmentDamaged as error:
+                store.set_aside_rows(rows)
+                raise SegmentDamaged(f"damaged: {error}") from error
+            self._keep_shared_rows(path)
+            try:
+                with self._given_up_if_out_of_memory(), device.explained():
+                    prompt_cache.fill(self.cache, rows, state, scalars)
+                    self._expected.try_out(self.cache)
+            except SegmentDamaged as error:
+                self._begin_anew()
+                store.set_aside_damaged(path)
+                raise SegmentDamaged(f"damaged: {error}") from error
+            except OSError as error:
+                self._begin_anew()
+                raise SegmentDamaged(f"unreadable: {error.strerror}") from error
+            except MISMATCH_ERRORS as error:
+                self._begin_anew()
+                store.set_aside_all(path)
+                raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
+            store.touch(rows, last)
+            self._seconds[last.id] = rows.seconds
+        self._go_to(Position(path), prompt_cache.snapshot(self.cache, path.end))
+
+    def _stored_state(self, store: SegmentStore, path: TokenPath) -> tuple[Tensors, str]:
+        """The state at the end of a path on disk, checked. Raises `SegmentDamaged`."""
+        state, scalars = store.state(path[-1])
+        try:
+            self._expected.check_state(state, scalars, path.end)
+        except SegmentDamaged as error:
+            store.set_aside_state(path[-1])
+            raise SegmentDamaged(f"damaged: {error}") from error
+        return state, scalars
+
+    def _keep_shared_rows(self, path: TokenPath) -> None:
+        """A new cache with the rows that the live one shares with a path: they are not read again."""
+        shared = path.upto(common_prefix(path.ids, self.position.path.ids))
+        live, seconds = self.cache, self._seconds
+        self._begin_anew()
+        if shared:
+            prompt_cache.move_rows(live, self.cache, shared.end)
+            self._seconds = seconds
+
+    def _borrow(self, plan: Plan) -> int:
+        """Add the rows of another conversation that begin as what follows a plan's segments.
+
+        Whole chunks, because the rest is then prefilled as a cold run would: the same bits. Returns how many
+        tokens these are; 0 if they are damaged.
+        """
+        assert isinstance(self.store, SegmentStore)
+        rows = self.store.rows_of_other_path(plan.path, self.traits.step, plan.depth)
+        return 0 if rows is None else self._append(plan.path.after(plan.depth), rows, *NO_STATE)
+
+    def _append_kept(self, reply: TokenPath) -> int:
+        """Add the rows of a reply that was cut, which has a checkpoint of its own, and the state there."""
+        assert isinstance(self.store, SegmentStore)
+        try:
+            stateful = self.traits.stateful
+            state, scalars = self._stored_state(self.store, reply) if stateful else NO_STATE
+            return self._append(reply, self.store.rows(reply), state, scalars)
+        except SegmentDamaged:
+            return 0
+
+    def _append(self, rest: TokenPath, rows: Rows, state: Tensors, scalars: str) -> int:
+        """Add rows of the beginning of `rest`, and the state at their end. Returns how many, 0 if damaged."""
+        assert isinstance(self.store, SegmentStore)
+        log = RowLog()
+        try:
+            with rows, self._given_up_if_out_of_memory(), device.explained():
+                try:
+                    self._expected.check_rows(rows)
+                except SegmentDamaged:
+                    self.store.set_aside_rows(rows)
+                    return 0
+                prompt_cache.append(self.cache, log, rows, state, scalars)
+                self._expected.try_out(self.cache)
+        except (SegmentDamaged, OSError, *MISMATCH_ERRORS):
+            self.rewind()
+            return 0
+        self.position = replace(
+            self.position, ahead=rest.first_tokens[: rows.count], log=log, reply_start=None
+        )
+        return rows.count
+
+    # Go on
+
+    def extend(
+        self,
+        path: TokenPath,
+        cancelled: StopSignal,
+        others: StopSignal | None = None,
+        *,
+        typeahead: bool = False,
+        unsent: bool = False,
+    ) -> Iterator[int]:
+        """Prefill the last segment of `path` and checkpoint it; the cache is at its parent or ahead.
+
+        Yields tokens as they are done, 0 where `others` may run. If cancelled before the end, what is done is
+        kept for a next segment that begins alike. An `unsent` segment may still change.
+        """
+        before, segment, tokens = self.position, path[-1], path.tokens_of(path[-1])
+        # A reply, or what was borrowed, may lead beyond this segment.
+        done, beyond = min(len(before.ahead), len(tokens)), before.ahead[len(tokens) :]
+        log, further = before.log.split(len(tokens)) if done else (RowLog(), RowLog())
+        self.position = before.at(before.path)
+        typed = before.typed if typeahead else self.position.typed
+        left, first = len(tokens) - done, segment.start + done
+        started, paused = time.perf_counter(), 0.0
+        with self._given_up_if_out_of_memory():
+            for count in generate.prefill(self.loaded, self.cache, tokens, log, done, others):
+                done += count
+                stopped = time.perf_counter()
+                yield count
+                paused += time.perf_counter() - stopped
+                if count and cancelled.is_set() and done < len(tokens):
+                    run = (range(first, segment.start + done),) if typeahead else ()
+                    self.position = replace(self.position, ahead=tokens[:done], log=log, typed=typed + run)
+                    return
+        seconds = self.speed.estimate(left, time.perf_counter() - started - paused, len(tokens))
+        self._seconds[segment.id] = self._seconds.get(segment.parent, 0.0) + seconds
+        run = (range(first, segment.end),) if typeahead and left else ()
+        position = Position(path, typed=typed + run, unsent=self.position.unsent + unsent)
+        self._go_to(position, None if beyond else prompt_cache.snapshot(self.cache, path.end))
+        self.position = replace(position, ahead=beyond, log=further)
+        state = self.state(path) if self.traits.stateful and not beyond else None
+        if self.unwritten and not self.unwritten[-1].path[-1].keeps_state:
+            # It was there for the case that the prefill is interrupted.
+            self.unwritten[-1] = self.unwritten[-1]._replace(state=None)
+        # All ranks find the same states worth their bytes.
+        slowest = max(map(float, self._ranks.all_gather(seconds)))
+        self.unwritten.append(Unwritten(path, log, state, slowest))
+
+    def prefill_tail(self, tail: Sequence[int]) -> Iterator[int]:
+        """Run `tail` but for its last token; the cache is at the checkpoint before it. Yields as `extend`."""
+        tokens, log, done = list(tail[:-1]), RowLog(), 0
+        with self._given_up_if_out_of_memory():
+            for count in generate.prefill(self.loaded, self.cache, tokens, log):
+                done += count
+                self.position = replace(self.position.at(self.position.path, tokens[:done]), log=log)
+                yield count
+
+    def message_sent(self) -> None:
+        """What typeahead has run is the sent message's."""
+        self.position = replace(self.position, typed=(), unsent=0)
+
+    def begin_reply(self) -> tuple[PromptCache, RowLog]:
+        """The cache, for a reply, and the log of what it holds beyond the last checkpoint.
+
+        Where the reply does not come to `end_reply`, all that it ran is lost.
+        """
+        position = self.position
+        self.position = position.at(position.path)
+        return self.cache, position.log if position.ahead else RowLog()
+
+    def end_reply(self, run: Sequence[int], log: RowLog, reply_start: int) -> None:
+        """A reply has come to its end, and `run` is what the cache holds beyond the last checkpoint.
+
+        The next prefill goes on from there, unless its rows are other than those of a prefill: then it is
+        settled like any reply, or an uncached run would go on with other numbers.
+        """
+        # The others send nothing before rank 0 has come to the end of the reply too.
+        if self._ranks.size > 1:
+            self._ranks.check_same(hashlib.sha256(json.dumps(run).encode()).hexdigest())
+        if all(self._ranks.all_gather(self.traits.decodes_as_prefilled and log.complete)):
+            prompt_cache.reorder_windows(self.cache)
+            self.position = replace(self.position, ahead=run, log=log, reply_start=reply_start)
+
+    def leave_to_reply(self) -> None:
+        """Leave the cache to the reply that is generated on it, and go on from the last checkpoint."""
+        self.cache = prompt_cache.fork(self.cache)
+        self.rewind()
+
+    # Snapshots
+
+    def _go_to(self, position: Position, snapshot: Snapshot | None) -> None:
+        """The cache is at `position`, whose path ends where `snapshot` was taken; None: it is beyond."""
+        left, self.position = self.position, position
+        last = left.path[-1] if left.path else None
+        # Windows are read from disk with the rows, once they are there.
+        may_return = self.traits.keeps_states or left.unsent
+        if last is not None and last.on_the_way and not (last.keeps_state and may_return):
+            self.snapshots.pop(last.id, None)
+        if snapshot is not None:
+            self.snapshots.pop(position.path.id, None)
+            self.snapshots[position.path.id] = snapshot  # the newest is the last
+        self.forget_snapshots(position.path.end)
+
+    def forget_snapshots(self, tokens: int) -> None:
+        """Keep the snapshots that fit the memory beside a cache of so many tokens, the newest ones."""
+        path = self.position.path
+        boundaries = (
+            segment.id for segment in reversed(path.segments) if not segment.on_the_way or segment is path[-1]
+        )
+        kept = {*islice(boundaries, MAX_SNAPSHOTS), self.root}
+        # Windows are read from disk with the rows. An unsent message may have changed.
+        usable = self.snapshots.keys() if self.traits.keeps_states else {*path.ids}
+        changing = {segment.id for segment in self.position.unsent_segments if not segment.on_the_way}
+        older = [key for key in self.snapshots if key in usable and key not in kept | changing]
+        room = len(older)
+        if self.traits.by_offset:
+            room = 0  # any offset will do
+        elif self.memory is not None:
+            room = self.memory.max_snapshots(tokens) - MAX_SNAPSHOTS
+        kept.update(older[max(len(older) - room, 0) :])
+        self.snapshots = {key: snapshot for key, snapshot in self.snapshots.items() if key in kept}

@@ -1,0 +1,244 @@
+"""Decides how the live cache comes to a prompt: from where it is, from a snapshot, from disk, or anew.
+
+Nothing here touches an array or a file: a plan follows from values, and `LiveCache.apply` carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from chatcli.engine.generate import STATE_TOKENS
+from chatcli.kv.prompt_cache import RowLog
+from chatcli.store.segments.token_path import Segment, TokenPath, common_prefix, segment_id
+
+CACHE_OFF = "the cache is off"
+# Fewer tokens that another prompt shares are not worth a word.
+WORTH_TOKENS = 512
+
+# What the cache goes on from:
+# - live: where it is now;
+# - reply: an earlier token of the reply that it ends with;
+# - offset: an earlier token of its path, for which its offset is all that has to change;
+# - snapshot: a checkpoint that it has passed, whose windows and states are in memory;
+# - disk: a checkpoint on disk;
+# - kept reply: where it is now, and then a reply that was cut, which is on disk beside the path;
+# - nothing: it begins anew.
+Source = Literal["live", "reply", "offset", "snapshot", "disk", "kept reply", "nothing"]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the live cache is: at the end of `path`, a checkpoint, and the tokens `ahead` of it.
+
+    `log` has the windows' rows of those ahead, and the states that a reply has left on its way. They are a
+    reply's from `reply_start` on; None: no reply is among them. Typeahead ran the tokens in `typed`, ranges
+    of the prompt; the last `unsent` segments of the path are those of a message that was not sent.
+    """
+
+    path: TokenPath
+    ahead: Sequence[int] = ()
+    log: RowLog = field(default_factory=RowLog)
+    reply_start: int | None = None
+    typed: tuple[range, ...] = ()
+    unsent: int = 0
+
+    @property
+    def end(self) -> int:
+        """How many tokens the cache holds."""
+        return self.path.end + len(self.ahead)
+
+    @property
+    def sent(self) -> TokenPath:
+        """What of the path is not a message that may still change."""
+        return self.path.upto(len(self.path) - self.unsent)
+
+    @property
+    def unsent_segments(self) -> tuple[Segment, ...]:
+        """What of the path may still change."""
+        return self.path.segments[len(self.path) - self.unsent :]
+
+    def typed_between(self, start: int, end: int) -> int:
+        """How many of the tokens from `start` to `end` typeahead ran."""
+        return sum(max(min(run.stop, end) - max(run.start, start), 0) for run in self.typed)
+
+    def at(self, path: TokenPath, ahead: Sequence[int] = (), *, typed: bool = True) -> Position:
+        """The position at the end of a path that is a part of this one's, or goes on from it.
+
+        `typed`: what typeahead ran of it still counts as such.
+        """
+        end = path.end + len(ahead)
+        kept = tuple(range(run.start, min(run.stop, end)) for run in self.typed if typed and run.start < end)
+        unsent = max(self.unsent - max(len(self.path) - len(path), 0), 0)
+        return Position(path, ahead, typed=kept, unsent=unsent)
+
+
+@dataclass(frozen=True)
+class CacheTraits:
+    """What a model's cache can do.
+
+    `stateful`: it has leaves without rows. `by_offset`: its offset is all that going back takes.
+    `within_replies`: it goes back to any token of a reply, or to a state there. `keeps_states`: with several
+    ranks, some rank's is `stateful`. `decodes_as_prefilled`: rows of generated tokens are those of a prefill,
+    but for rounding. A prefill takes `step` tokens at a time.
+    """
+
+    stateful: bool
+    by_offset: bool
+    within_replies: bool
+    keeps_states: bool
+    decodes_as_prefilled: bool
+    step: int
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How many leading segments of a path have their `rows` on disk, and how many can be restored."""
+
+    rows: int = 0
+    depth: int = 0
+
+
+class Catalogue(Protocol):
+    """What the disk has. With several ranks: what all of them have."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing is kept anywhere, in memory either."""
+
+    def stored(self, path: TokenPath, passed: int) -> Stored:
+        """What there is of a path, of which the live cache has the first `passed` segments."""
+
+    def borrowable(self, path: TokenPath, depth: int) -> int:
+        """How many tokens after segment `depth`, in whole chunks, another conversation has rows of."""
+
+    def shared_tokens(self, path: TokenPath) -> int:
+        """How many tokens of a path some rows begin with, wherever they can be restored."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much of `path` need not be prefilled, and where that comes from.
+
+    `source` brings the cache to the end of segment `depth`, and `ahead` tokens beyond, which are `borrowed`
+    where they are rows of another conversation on disk. Typeahead ran `typed` of all these tokens. `reason`
+    says why they are fewer than expected. `rows` is how many segments have rows on disk, and `shared` how
+    many tokens some prompt there begins with, where a model's states are not everywhere (0: not looked up).
+    """
+
+    path: TokenPath
+    source: Source
+    depth: int
+    ahead: int = 0
+    borrowed: bool = False
+    typed: int = 0
+    reason: str | None = None
+    rows: int = 0
+    shared: int = 0
+
+    def orders(self) -> dict[str, Any]:
+        """What other ranks have to know of a plan, besides its path."""
+        return {name: getattr(self, name) for name in ("source", "depth", "ahead", "borrowed")}
+
+    @property
+    def start(self) -> int:
+        """The position at which segment `depth` ends."""
+        return self.path.upto(self.depth).end
+
+    @property
+    def tokens(self) -> int:
+        """How many of the path's tokens need not be prefilled."""
+        return self.start + self.ahead
+
+
+def make_plan(
+    path: TokenPath,
+    live: Position,
+    snapshots: Collection[str],
+    catalogue: Catalogue,
+    traits: CacheTraits,
+    max_depth: int | None = None,
+) -> Plan:
+    """The deepest place of a path that can be had. Memory wins a draw: it costs nothing to restore.
+
+    `snapshots` are the ids of the checkpoints that have one. Nothing deeper than `max_depth` is looked for
+    on disk: it was damaged.
+    """
+    if catalogue.is_off:
+        return Plan(path, "nothing", 0, reason=CACHE_OFF)
+    depth, stored = common_prefix(path.ids, live.path.ids), Stored()
+    if not traits.by_offset:
+        depth = next((end for end in range(depth, 0, -1) if path[end - 1].id in snapshots), 0)
+    if depth < len(path):
+        stored = catalogue.stored(path.upto(len(path) if max_depth is None else max_depth), depth)
+    if stored.depth > depth:
+        plan = Plan(path, "disk", stored.depth)
+    else:
+        plan = _in_memory(path, depth, live, snapshots, traits)
+        plan = replace(plan, typed=live.typed_between(0, plan.tokens))
+    if not (plan.ahead or traits.stateful or plan.depth == len(path)):
+        borrowable = catalogue.borrowable(path, plan.depth)
+        plan = replace(plan, ahead=borrowable, borrowed=borrowable > 0)
+    is_worth_it = traits.stateful and path.end - plan.start >= WORTH_TOKENS
+    return replace(plan, rows=stored.rows, shared=catalogue.shared_tokens(path) if is_worth_it else 0)
+
+
+def _in_memory(
+    path: TokenPath, depth: int, live: Position, snapshots: Collection[str], traits: CacheTraits
+) -> Plan:
+    """How the live cache comes to the end of segment `depth`, which it has passed, or further."""
+    rest = path.after(depth)
+    if live.ahead and rest and depth == len(live.path):
+        if rest.first_tokens[: len(live.ahead)] == list(live.ahead):
+            return Plan(path, "live", depth, len(live.ahead))
+        if rest.root in snapshots and (ahead := _reusable_of_reply(rest, live, traits)):
+            return Plan(path, "reply", depth, ahead)
+    if not depth:
+        # Not the buffers of another conversation: CUDA plans attention anew for each chunk in those.
+        return Plan(path, "nothing", 0)
+    if not traits.by_offset:
+        return Plan(path, "snapshot", depth)
+    # Up to the next boundary of both: from there on their chunks are others.
+    passed = live.path.after(depth)
+    run = passed.first_tokens
+    if not passed.boundaries and live.reply_start is None:
+        run += live.ahead
+    shared = common_prefix(rest.first_tokens, run)
+    return Plan(path, "offset", depth, shared - shared % traits.step)
+
+
+def _reusable_of_reply(rest: TokenPath, live: Position, traits: CacheTraits) -> int:
+    """How many tokens ahead history shows as they were generated, or up to the last state before that.
+
+    None where that is before the reply's first token, as without thinking: then all of it is run, and the
+    rows are those of a prefill. Nor with windows, whose rows differ by rounding when they were decoded.
+    """
+    if live.reply_start is None or not traits.within_replies:
+        return 0
+    start, common = rest[0].start, common_prefix(rest.first_tokens, live.ahead)
+    if traits.stateful:
+        ends = (state.position - start for state in reversed(live.log.states))
+        common = next((end for end in ends if end <= common), 0)
+    return common if common > live.reply_start else 0
+
+
+def reply_path(path: TokenPath, run: Sequence[int]) -> TokenPath:
+    """A segment of what is `run` after `path`, up to a place where a state is kept; a token is left."""
+    tokens = [*path.tokens[: path.end], *run]
+    end = (len(tokens) - 1) // STATE_TOKENS * STATE_TOKENS
+    if end <= path.end:
+        return TokenPath(path.id, tokens)
+    segment = Segment(segment_id(path.id, tokens[path.end : end]), path.id, path.end, end)
+    return TokenPath(path.id, tokens, (segment,))
+
+
+def plan_kept_reply(reply: TokenPath, catalogue: Catalogue, traits: CacheTraits) -> Plan:
+    """How much of a reply that was cut can be had; the live cache is at the end of what it answers.
+
+    Where it was not kept, whole chunks of where it was settled will do: the rest is run as if all were.
+    """
+    if catalogue.stored(reply, 0).depth:
+        return Plan(reply, "kept reply", 0, reply.end - reply[0].start)
+    borrowable = 0 if traits.stateful or not reply else catalogue.borrowable(reply, 0)
+    return Plan(reply, "live", 0, borrowable, borrowed=borrowable > 0)

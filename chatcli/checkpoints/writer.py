@@ -1,0 +1,176 @@
+"""Hands checkpoints to the store: which of them are worth writing, when they go, and as what files.
+
+What was prefilled waits, because rows can be cut from the live cache later too: until a turn has its first
+token, until the cache moves on, or until it would be much. A message that was typed ahead waits to be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chatcli.checkpoints.live_cache import NO_STATE, LiveCache, Unwritten
+from chatcli.checkpoints.plan import reply_path
+from chatcli.kv import prompt_cache
+from chatcli.kv.prompt_cache import RowLog, State
+from chatcli.store.segments.container import Tensors
+from chatcli.store.segments.null import NullStore
+from chatcli.store.segments.segments import Checkpoint
+from chatcli.store.segments.token_path import TokenPath
+from chatcli.threads.mlx_thread import Worker
+
+# What waits for the first token holds the windows' rows and states of so many segments, and of a prefill that
+# takes longer so many seconds of it: whoever is killed loses no more than those and a segment's.
+MAX_UNWRITTEN, MAX_UNWRITTEN_SECONDS = 4, 5.0
+
+
+class CheckpointWriter:
+    """What was prefilled and is still to be written of the live cache."""
+
+    def __init__(self, live: LiveCache, worker: Worker) -> None:
+        self._live, self._store, self._worker = live, live.store, worker
+        self._bytes = 0
+
+    @property
+    def waiting(self) -> list[Unwritten]:
+        """What is to be written now: not what typeahead has made of a message that is not sent.
+
+        Nor rows that the live cache has left: they can no longer be cut.
+        """
+        ids = {*self._live.position.sent.ids}
+        return [each for each in self._live.unwritten if each.log is None or each.path.id in ids]
+
+    def take_bytes(self) -> int:
+        """The bytes of all that was handed over for turns since the last call."""
+        size, self._bytes = self._bytes, 0
+        return size
+
+    def hand_over(self) -> None:
+        """Hand all that waits to the store."""
+        self._worker.call(self.put_waiting)
+
+    def put_waiting(self) -> None:
+        """`hand_over`, on the thread that owns MLX: also between two tokens of a reply."""
+        if not self._live.unwritten:
+            return
+        waiting = self.waiting
+        unsent = {segment.id for segment in self._live.position.unsent_segments}
+        self._live.unwritten = [each for each in self._live.unwritten if each.path.id in unsent]
+        for run in runs(waiting):
+            size = self._put(run)
+            if run[0].log is None:
+                self._store.upkeep_bytes += size
+            else:
+                self._bytes += size
+
+    def _put(self, run: Sequence[Unwritten]) -> int:
+        """Write the rows of consecutive segments as one file, then the states that are worth it."""
+        store, size = self._store, self._put_rows(run) if run[0].log is not None else 0
+        for own, log, kept, seconds, is_worth_it in run:
+            if log is not None:
+                store.took(own, seconds)
+            if kept is not None and (is_worth_it or store.is_due(own, seconds, kept.nbytes)):
+                state, scalars = self._serialized(kept)
+                size += store.put(Checkpoint(own, {}, state, scalars, seconds), rows_missing=False)
+        return size
+
+    def _put_rows(self, run: Sequence[Unwritten]) -> int:
+        store, cache, path, size = self._store, self._live.cache, run[-1].path, 0
+        first = len(path) - len(run) + 1
+        missing = store.missing(path)
+        if prompt_cache.keeps_all_rows(cache):
+            # Another process evicted or deleted rows of the live path: without them the rest is lost too.
+            for earlier in (path.upto(depth) for depth in missing if depth < first):
+                rows = prompt_cache.segment_rows(cache, RowLog(), earlier[-1].start, earlier.end)
+                size += store.put(Checkpoint(earlier, rows, *NO_STATE, run[-1].seconds), rows_missing=True)
+        run = run[next((depth - first for depth in missing if depth >= first), len(run)) :]
+        if not run:
+            return size
+        log = RowLog.joined([each.log for each in run if each.log is not None])
+        rows = prompt_cache.segment_rows(cache, log, run[0].path[-1].start, path.end)
+        seconds = sum(each.seconds for each in run)
+        return size + store.put(Checkpoint(path, rows, *NO_STATE, seconds, len(run)), rows_missing=True)
+
+    def _serialized(self, state: State) -> tuple[Tensors, str]:
+        """A state as `prompt_cache.state` has it. One that cannot be written ends all writing."""
+        try:
+            return prompt_cache.state(self._live.cache, state)
+        except TypeError as error:
+            self._store.give_up(f"this model's cache cannot be written: {error}")
+            return NO_STATE
+
+    # What is owed at a stop
+
+    def add_state_at_end(self) -> None:
+        """Have the state at the end of the live path written with what waits."""
+        if (state := self._state_at_end()) is not None:
+            self._live.unwritten.append(state)
+
+    def put_state_at_end(self) -> int:
+        """Write the state at the end of the live path, however quickly it was computed. Returns its bytes.
+
+        The conversation is opened there, also after the process was killed.
+        """
+        self.hand_over()
+        if not self._live.traits.stateful:
+            return 0
+        self._store.flush()
+        state = self._state_at_end()
+        return 0 if state is None else self._worker.call(self._put, [state])
+
+    def _state_at_end(self) -> Unwritten | None:
+        """The state at the end of the live path, unless there is none or it is on disk."""
+        live, path = self._live, self._live.position.sent
+        if not live.traits.stateful or not path or path.id not in live.snapshots:
+            return None
+        if self._store.has_state(path.id):
+            return None
+        return Unwritten(path, None, live.state(path), 0.0, is_worth_it=True)
+
+    def put_reply(self, path: TokenPath, *, expected: bool) -> tuple[str, int] | None:
+        """Write a checkpoint near the end of the reply that was just generated after `path`.
+
+        A reply that was cut goes on from it, which is `expected` if a person cut it. Returns its segment's id
+        and its bytes. None where there is none: the reply is short, or not expected to go on and quickly
+        computed again, or its rows differ by more than rounding from those of a prefill.
+        """
+        live, position = self._live, self._live.position
+        is_at_its_end = position.reply_start is not None and position.path.ids == path.ids
+        reply = reply_path(path, position.ahead)
+        if not (is_at_its_end and reply) or isinstance(self._store, NullStore):
+            return None
+        seconds = live.speed.estimate(0, 0.0, reply.end - path.end)
+        kept = next((state for state in position.log.states if state.position == reply.end), None)
+        is_due = self._store.is_due(reply, seconds)
+        if live.traits.stateful and (kept is None or not (expected or is_due)):
+            return None
+        # Alone: it is not to be joined with the files of the conversation's path.
+        unwritten = Unwritten(reply, position.log.copy(), kept, seconds, is_worth_it=True)
+        return reply.id, self._worker.call(self._put, [unwritten])
+
+
+def is_much(unwritten: Sequence[Unwritten], max_states: int) -> bool:
+    """Whether what waits to be written takes much memory, or would take long to compute again.
+
+    There is room for `max_states` of those on the way to a boundary, if that is more than for the others.
+    """
+    states = sum(each.state is not None for each in unwritten)
+    at_boundaries = sum(not each.path[-1].on_the_way for each in unwritten)
+    seconds = sum(each.seconds for each in unwritten)
+    return (
+        at_boundaries > MAX_UNWRITTEN
+        or states > max(max_states, MAX_UNWRITTEN)
+        or seconds > MAX_UNWRITTEN_SECONDS
+    )
+
+
+def runs(unwritten: Sequence[Unwritten]) -> Iterator[list[Unwritten]]:
+    """What is to be written, together where segments are on the way to the same boundary."""
+    run: list[Unwritten] = []
+    for each in unwritten:
+        last = run[-1].path[-1] if run and each.log is not None and run[-1].log is not None else None
+        if run and not (last is not None and last.on_the_way and last.id == each.path[-1].parent):
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run
