@@ -20,6 +20,7 @@ from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
+from chatcli.kv.leaf import OffsetRows, leaves, rows_in
 from chatcli.kv.prompt_cache import PromptCache
 from chatcli.model.load import LoadedModel
 from chatcli.session import opening
@@ -106,7 +107,7 @@ def converse(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> S
         path = path_of(context)
         cache = restored(worker, loaded, store, path)
         (use,) = inventory.usage(folder)
-        with_rows = [leaf for leaf in prompt_cache.leaves(cache) if not prompt_cache.has_state([leaf])]
+        with_rows = [leaf.cache for leaf in rows_in(cache)]
         footprint = Footprint(
             turns=turns,
             tokens=path.end,
@@ -144,9 +145,9 @@ def restored(worker: Worker, loaded: LoadedModel, store: SegmentStore, path: Tok
 def arrays_of(cache: PromptCache) -> dict[str, Any]:
     """Every array of a cache by its index, sliced to the tokens it holds. Call on MLX's thread."""
     arrays = [
-        mx.contiguous(array[..., : leaf.offset, :]) if type(leaf) in prompt_cache.OFFSET_CACHES else array
-        for leaf in prompt_cache.leaves(cache)
-        for array in arrays_in(leaf)
+        mx.contiguous(array[..., : leaf.cache.offset, :]) if isinstance(leaf, OffsetRows) else array
+        for leaf in leaves(cache)
+        for array in arrays_in(leaf.cache)
     ]
     mx.eval(arrays)
     return {f"{index}": array for index, array in enumerate(arrays)}

@@ -17,7 +17,6 @@ from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine.generate import Token
 from chatcli.events import Settled, TurnDone
-from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.model.load import LoadedModel
 from chatcli.session import opening
@@ -47,8 +46,8 @@ class MeasuredCheckpoints(Checkpoints):
 
     def nbytes(self) -> int:
         """The live cache and the snapshots, in bytes: a shared array counts once."""
-        leaves = [*prompt_cache.leaves(self.live.cache), *self.live.snapshots.values()]
-        arrays = {id(array): array.nbytes for leaf in leaves for array in arrays_in(leaf)}
+        holders = [*self.live.cache, *self.live.snapshots.values()]
+        arrays = {id(array): array.nbytes for each in holders for array in arrays_in(each)}
         return sum(arrays.values())
 
 

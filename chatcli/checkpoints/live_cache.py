@@ -21,7 +21,7 @@ from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
 from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
-from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot, State
+from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.model.ranks import Ranks
@@ -55,7 +55,7 @@ class Unwritten(NamedTuple):
 
     path: TokenPath
     log: RowLog | None
-    state: State | None
+    state: Snapshot | None
     seconds: float
     is_worth_it: bool = False
 
@@ -144,7 +144,7 @@ class LiveCache:
             seconds -= own * typed / (segment.end - segment.start)
         return seconds
 
-    def state(self, path: TokenPath) -> State:
+    def state(self, path: TokenPath) -> Snapshot:
         """The state at the end of a path that has a snapshot."""
         return prompt_cache.state_of(self.cache, self.snapshots[path.id])
 

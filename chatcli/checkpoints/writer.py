@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from chatcli.checkpoints.live_cache import NO_STATE, LiveCache, Unwritten
 from chatcli.checkpoints.plan import reply_path
 from chatcli.kv import prompt_cache
-from chatcli.kv.prompt_cache import RowLog, State
+from chatcli.kv.prompt_cache import RowLog, Snapshot
 from chatcli.store.segments.container import Tensors
 from chatcli.store.segments.null import NullStore
 from chatcli.store.segments.segments import Checkpoint
@@ -90,7 +90,7 @@ class CheckpointWriter:
         seconds = sum(each.seconds for each in run)
         return size + store.put(Checkpoint(path, rows, *NO_STATE, seconds, len(run)), rows_missing=True)
 
-    def _serialized(self, state: State) -> tuple[Tensors, str]:
+    def _serialized(self, state: Snapshot) -> tuple[Tensors, str]:
         """A state as `prompt_cache.state` has it. One that cannot be written ends all writing."""
         try:
             return prompt_cache.state(self._live.cache, state)

@@ -14,6 +14,7 @@ from chatcli.engine import embeddings
 from chatcli.engine.sampling import LogitsProcessor, logits_processors_for, sampler_for, seeded
 from chatcli.engine.think_budget import ThinkBudget
 from chatcli.kv import prompt_cache
+from chatcli.kv.leaf import leaves
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
@@ -84,9 +85,9 @@ def prefill(
         end = min(start + loaded.prefill_step, len(tokens))
         with device.explained(), mx.stream(generation_stream):
             loaded.model(stretch.ids(start, end), cache=cache, **stretch.arguments(start, end))
-        for layer in list(prompt_cache.leaves(cache))[:-1] if others is not None else ():
+        for leaf in leaves(cache)[:-1] if others is not None else ():
             with device.explained():
-                prompt_cache.evaluate([layer])
+                prompt_cache.evaluate([leaf.cache])
             if others is not None and others.is_set():
                 yield 0
         with device.explained(), mx.stream(generation_stream):

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import ArraysCache
 
 from chatcli.errors import SegmentDamaged
 from chatcli.kv import prompt_cache
-from chatcli.kv.freeze import PLAIN, Arrays, freeze
+from chatcli.kv.freeze import PLAIN, Arrays
+from chatcli.kv.leaf import leaves, rows_in, states_in
 from chatcli.kv.prompt_cache import PromptCache
 from chatcli.settings.values import ModelOptions
 from chatcli.store.segments.container import Tensor
@@ -59,10 +59,7 @@ class ExpectedCache:
     @functools.cached_property
     def _has_unknown_leaves(self) -> bool:
         cache = prompt_cache.new(self._model, self._options)
-        return any(
-            not prompt_cache.has_rows(leaf) and type(leaf) is not ArraysCache
-            for leaf in prompt_cache.leaves(cache)
-        )
+        return not all(leaf.is_known for leaf in leaves(cache))
 
     @functools.cached_property
     def _probes(self) -> tuple[Probe, ...]:
@@ -129,13 +126,13 @@ def _probe(model: Any, cache: PromptCache, tokens: int) -> Probe:
     rows: dict[str, Description] = {}
     states: dict[str, Any] = {}
     arrays: Arrays = {}
-    for index, leaf in enumerate(prompt_cache.leaves(cache)):
-        if prompt_cache.has_rows(leaf):
-            for name, array in prompt_cache.rows_of(leaf):
-                dtype, (batch, heads, _, last) = _described(array)
-                rows[f"{index}.{name}"] = dtype, (batch, heads, last)
-        else:
-            states[str(index)] = freeze(leaf, arrays, str(index))
+    for leaf in rows_in(cache):
+        for name, array in leaf.buffers:
+            dtype, (batch, heads, _, last) = _described(array)
+            rows[f"{leaf.number}.{name}"] = dtype, (batch, heads, last)
+    for state in states_in(cache):
+        states[str(state.number)], own = state.snapshot()
+        arrays |= own
     return Probe(
         tokens, logits.shape[-1], rows, states, {name: _described(array) for name, array in arrays.items()}
     )

@@ -1,20 +1,7 @@
 """mlx-lm's prompt caches: split into rows and state, filled, appended to, forked, rewound and trimmed.
 
-A prompt cache is mlx-lm's list with a cache object per layer. `CacheList` nests them; those that hold
-arrays are the leaves. There are three kinds:
-
-- Full (`KVCache`, `QuantizedKVCache`, `ConcatenateKVCache`): a row of keys and values per token, so a
-  segment is a slice, and a cache can be restored at any token.
-- Window (`RotatingKVCache`, `ChunkedKVCache`): rows too, but of the newest tokens only. A `RowLog`
-  keeps a segment's rows before rotation drops them, so a window can be restored at any token as well.
-- State (`ArraysCache` and any other class): arrays that cannot be cut, such as recurrent and
-  convolution state. They are kept whole and restored only at their own position.
-
-Keys and values have mlx-lm's shape (batch, heads, tokens, head_dim) and keep their dtype. Quantized
-ones are (packed, scales, biases) of shape (batch, heads, tokens, ...), so rows lie along axis 2
-everywhere. An array is named by its leaf's number and its place there: `0.keys`, `3.values.1`.
-
-Whatever evaluates arrays belongs on the thread that owns MLX.
+A prompt cache is mlx-lm's list with a cache object per layer. What depends on their classes is in `leaf`;
+here is what is done with all leaves. Whatever evaluates arrays belongs on the thread that owns MLX.
 """
 
 from __future__ import annotations
@@ -22,25 +9,25 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-from mlx.utils import tree_flatten, tree_unflatten
-from mlx_lm.models.cache import (
-    CacheList,
-    ChunkedKVCache,
-    ConcatenateKVCache,
-    KVCache,
-    QuantizedKVCache,
-    RotatingKVCache,
-    make_prompt_cache,
-)
+from mlx_lm.models.cache import make_prompt_cache
 
 from chatcli.errors import CacheRefused
 from chatcli.kv import loader
-from chatcli.kv.freeze import Arrays, arrays_in, freeze, thaw
+from chatcli.kv.freeze import Arrays, arrays_in
+from chatcli.kv.leaf import (
+    NamedArrays,
+    OffsetRows,
+    Window,
+    leaves,
+    rows_in,
+    states_in,
+    windows_in,
+)
 from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.rows import Rows
@@ -51,14 +38,8 @@ UNQUANTIZED = (
 # What MLX says of rows that groups do not divide, with their length.
 INDIVISIBLE = re.compile(r"divisible by the quantization group size.*,\s*(\d+)\)")
 PromptCache = list[Any]
-# A leaf's arrays with their names inside it, such as `values.1`.
-NamedArrays = list[tuple[str, mx.array]]
-FULL_CACHES = (KVCache, QuantizedKVCache, ConcatenateKVCache)
-WINDOW_CACHES = (RotatingKVCache, ChunkedKVCache)
 # From so many rows on it is sooner to decode in buffers that MLX's CUDA build plans its attention for.
 PLANNED_ROWS = 4096
-# These write their buffers only past the offset, so the offset is all that a rewind needs.
-OFFSET_CACHES = (KVCache, QuantizedKVCache)
 
 
 def new(model: Any, options: ModelOptions = DEFAULTS) -> PromptCache:
@@ -118,15 +99,6 @@ def check_quantized(model: Any, options: ModelOptions) -> None:
 # What a cache is
 
 
-def leaves(cache: Sequence[Any]) -> Iterator[Any]:
-    """The cache objects that hold arrays, through any nesting, in order."""
-    for part in cache:
-        if isinstance(part, CacheList):
-            yield from leaves(part.caches)
-        else:
-            yield part
-
-
 def layout(cache: PromptCache) -> str:
     """The leaves' classes and sizes. Checkpoints can be exchanged between caches of one layout."""
     positions = {"offset", "_idx", "start_position"}
@@ -134,43 +106,31 @@ def layout(cache: PromptCache) -> str:
     for leaf in leaves(cache):
         sizes = {
             name: len(value) if isinstance(value, list) else value
-            for name, value in vars(leaf).items()
+            for name, value in vars(leaf.cache).items()
             if isinstance(value, (int, list)) and name not in positions
         }
-        descriptions.append(f"{type(leaf).__name__}{json.dumps(sizes, sort_keys=True)}")
+        descriptions.append(f"{type(leaf.cache).__name__}{json.dumps(sizes, sort_keys=True)}")
     return " ".join(descriptions)
-
-
-def has_rows(leaf: Any) -> bool:
-    """Whether a leaf is full or a window: it keeps a row per token and can be cut."""
-    return type(leaf) in FULL_CACHES or type(leaf) in WINDOW_CACHES
 
 
 def has_state(cache: PromptCache) -> bool:
     """Whether some leaf can be restored only at the position of a checkpoint."""
-    return any(not has_rows(leaf) for leaf in leaves(cache))
+    return bool(states_in(cache))
 
 
 def keeps_all_rows(cache: PromptCache) -> bool:
     """Whether the rows of all past tokens are still there: no leaf is a window."""
-    return not any(type(leaf) in WINDOW_CACHES for leaf in leaves(cache))
+    return not windows_in(cache)
 
 
 def rewinds_by_offset(cache: PromptCache) -> bool:
     """Whether a snapshot takes no memory, because every leaf goes back by its offset alone."""
-    return all(type(leaf) in OFFSET_CACHES for leaf in leaves(cache))
+    return all(isinstance(leaf, OffsetRows) for leaf in leaves(cache))
 
 
 def decodes_as_prefilled(cache: PromptCache) -> bool:
-    """Whether rows of tokens that were generated are those of a prefill, but for rounding.
-
-    Quantization makes a step of a rounding. A window that keeps its first tokens shows them to a token
-    that is run alone, and within a chunk to the first ones only: mlx-lm's mask there is a plain window's.
-    """
-    return not any(
-        type(leaf) is QuantizedKVCache or (type(leaf) is RotatingKVCache and leaf.keep)
-        for leaf in leaves(cache)
-    )
+    """Whether rows of tokens that were generated are those of a prefill, but for rounding."""
+    return all(leaf.decodes_as_prefilled for leaf in leaves(cache))
 
 
 def can_merge(cache: PromptCache) -> bool:
@@ -178,63 +138,61 @@ def can_merge(cache: PromptCache) -> bool:
 
     A window that keeps its first tokens would lose them there.
     """
-    return all(hasattr(leaf, "merge") and not getattr(leaf, "keep", 0) for leaf in leaves(cache))
+    return all(hasattr(leaf.cache, "merge") and not getattr(leaf.cache, "keep", 0) for leaf in leaves(cache))
 
 
 def nbytes(cache: PromptCache) -> int:
     """The bytes of all arrays, spare rows of the buffers included."""
-    return sum(array.nbytes for leaf in leaves(cache) for array in arrays_in(leaf))
+    return sum(leaf.nbytes for leaf in leaves(cache))
 
 
 def evaluate(cache: PromptCache) -> None:
-    mx.eval([array for leaf in leaves(cache) for array in arrays_in(leaf)])
+    mx.eval([array for leaf in leaves(cache) for array in arrays_in(leaf.cache)])
 
 
-def rows_of(leaf: Any) -> NamedArrays:
-    """The key and value buffers of a full leaf or a window; none before its first update."""
-    if leaf.keys is None:
-        return []
-    return list(tree_flatten({"keys": leaf.keys, "values": leaf.values}))
+def shortest_window(cache: PromptCache) -> int | None:
+    """How many of the newest tokens every window has rows of at least; None without windows."""
+    return min((window.size - window.kept for window in windows_in(cache)), default=None)
 
 
-def _set_rows(leaf: Any, arrays: NamedArrays) -> None:
-    tree = tree_unflatten(arrays)
-    leaf.keys, leaf.values = tree["keys"], tree["values"]
+def untrimmable(cache: PromptCache) -> list[str]:
+    """The classes of the leaves that mlx-lm's `trim_prompt_cache` cannot trim, whatever they say."""
+    others = (leaf for leaf in leaves(cache) if not isinstance(leaf, OffsetRows | Window))
+    return sorted({type(leaf.cache).__name__ for leaf in others})
 
 
-def _concatenated(before: NamedArrays, after: NamedArrays) -> NamedArrays:
-    old = dict(before)
-    return [(name, mx.concatenate([old[name], new], axis=2) if old else new) for name, new in after]
+def max_trimmable_offset(cache: PromptCache) -> int | None:
+    """The most tokens that a cache may have been given to be trimmed still; None: any number.
+
+    A full window has dropped rows that a trim would have to bring back.
+    """
+    return min((window.max_trimmable for window in windows_in(cache)), default=None)
+
+
+def offset(cache: PromptCache) -> int:
+    """How many tokens a cache without state has been given."""
+    return max(int(leaf.cache.offset) for leaf in leaves(cache))
 
 
 # Windows
 
 
-@dataclass(frozen=True)
-class State:
-    """The leaves without rows after `position` tokens: frozen, by their numbers, and their arrays."""
-
-    position: int
-    frozen: Mapping[str, Any]
-    arrays: Arrays
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays.values())
-
-
 class RowLog:
     """The windows' rows of the tokens of one segment, collected while these are run.
 
-    `complete` is False once rows were dropped before they could be recorded. `nbytes` is what the log holds.
-    Of a reply `states` are the last two of the places that it can go on from.
+    `complete` is False once rows were dropped before they could be recorded. Of a reply `states` are the last
+    two of the places that it can go on from.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pieces: Mapping[str, Sequence[mx.array]] | None = None) -> None:
         self.complete = True
-        self.nbytes = 0
-        self.states: list[State] = []
-        self._pieces: dict[str, list[mx.array]] = {}
+        self.states: list[Snapshot] = []
+        self._pieces = {name: list(parts) for name, parts in (pieces or {}).items()}
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the rows."""
+        return sum(part.nbytes for parts in self._pieces.values() for part in parts)
 
     def keep_state(self, cache: PromptCache, position: int) -> None:
         """Keep the state that the cache has now, after `position` tokens."""
@@ -246,41 +204,37 @@ class RowLog:
         `reorder` also reorders the windows as those of a restored cache are, so that both give the
         same bits from here on.
         """
-        for index, leaf in enumerate(leaves(cache)):
-            if type(leaf) in WINDOW_CACHES and leaf.keys is not None:
-                ordered = _in_temporal_order(leaf)
+        for window in windows_in(cache):
+            if window.buffers:
+                ordered = window.in_order()
                 self.complete &= all(rows.shape[2] >= count for _, rows in ordered)
-                self.add(index, [(name, rows[..., -count:, :]) for name, rows in ordered])
+                self.add(window.number, [(name, rows[..., -count:, :]) for name, rows in ordered])
         if reorder:
             reorder_windows(cache)
 
-    def add(self, index: int, rows: NamedArrays) -> None:
-        """Keep rows of leaf `index`, copied, so that the buffers that they lie in can be freed."""
+    def add(self, number: int, rows: NamedArrays) -> None:
+        """Keep rows of a leaf, copied, so that the buffers that they lie in can be freed."""
         copies = [(name, mx.contiguous(part)) for name, part in rows]
         mx.async_eval([part for _, part in copies])  # type: ignore[no-untyped-call]
         for name, part in copies:
-            self.nbytes += part.nbytes
-            self._pieces.setdefault(f"{index}.{name}", []).append(part)
+            self._pieces.setdefault(f"{number}.{name}", []).append(part)
 
     def discard(self) -> None:
         """Free the rows. The segment can no longer be completed."""
-        self.complete, self.nbytes, self.states, self._pieces = False, 0, [], {}
+        self.complete, self.states, self._pieces = False, [], {}
 
     def copy(self) -> RowLog:
         """A log that goes on from here on its own; the rows so far are shared."""
-        other = RowLog()
-        other.states = self.states
-        other._pieces = {name: list(pieces) for name, pieces in self._pieces.items()}
-        other.nbytes, other.complete = self.nbytes, self.complete
+        other = RowLog(self._pieces)
+        other.states, other.complete = self.states, self.complete
         return other
 
     @classmethod
-    def joined(cls, logs: Sequence[RowLog]) -> RowLog:
+    def joined(cls, logs: Iterable[RowLog]) -> RowLog:
         """The rows of all of these, one after the other; they are shared."""
         whole = cls()
         for log in logs:
             whole.complete &= log.complete
-            whole.nbytes += log.nbytes
             for name, pieces in log._pieces.items():
                 whole._pieces.setdefault(name, []).extend(pieces)
         return whole
@@ -290,22 +244,18 @@ class RowLog:
 
         This one is the first if there are no more, and empty if there are.
         """
-        rest = RowLog()
         if all(sum(rows.shape[2] for rows in pieces) <= count for pieces in self._pieces.values()):
-            return self, rest
-        first, rows = RowLog(), self.take()
-        first._pieces = {name: [part[..., :count, :]] for name, part in rows.items()}
-        rest._pieces = {name: [part[..., count:, :]] for name, part in rows.items()}
-        for log in (first, rest):
-            log.complete = self.complete
-            log.nbytes = sum(part.nbytes for pieces in log._pieces.values() for part in pieces)
+            return self, RowLog()
+        rows = self.take()
+        first = RowLog({name: [part[..., :count, :]] for name, part in rows.items()})
+        rest = RowLog({name: [part[..., count:, :]] for name, part in rows.items()})
+        first.complete = rest.complete = self.complete
         rest.states = self.states
         return first, rest
 
     def cut(self, count: int) -> None:
         """Keep the rows of the first `count` tokens only."""
         self._pieces = {name: [rows[..., :count, :]] for name, rows in self.take().items()}
-        self.nbytes = sum(rows.nbytes for pieces in self._pieces.values() for rows in pieces)
 
     def take(self) -> Arrays:
         """The rows, an array of shape (batch, heads, tokens, ...) per name; the log is empty then."""
@@ -313,48 +263,10 @@ class RowLog:
         return {name: mx.concatenate(parts, axis=2) for name, parts in pieces.items()}
 
 
-def shortest_window(cache: PromptCache) -> int | None:
-    """How many of the newest tokens every window has rows of at least; None without windows."""
-    return min(
-        (
-            int(leaf.max_size - leaf.keep if type(leaf) is RotatingKVCache else leaf.chunk_size)
-            for leaf in leaves(cache)
-            if type(leaf) in WINDOW_CACHES
-        ),
-        default=None,
-    )
-
-
 def reorder_windows(cache: PromptCache) -> None:
     """Put the windows' rows in temporal order, as those of a restored cache are."""
-    for leaf in leaves(cache):
-        if type(leaf) in WINDOW_CACHES and leaf.keys is not None:
-            _set_window(leaf, _in_temporal_order(leaf), leaf.offset)
-
-
-def _in_temporal_order(leaf: Any) -> NamedArrays:
-    """A window's rows, oldest first."""
-    if type(leaf) is RotatingKVCache:
-        return [(name, leaf._temporal_order(rows)[..., : leaf.offset, :]) for name, rows in rows_of(leaf)]
-    return [(name, rows[..., : leaf.offset - leaf.start_position, :]) for name, rows in rows_of(leaf)]
-
-
-def _set_window(leaf: Any, ordered: NamedArrays, end: int) -> None:
-    """Give a window rows in temporal order, of which the newest is that of token `end` - 1."""
-    is_rotating = type(leaf) is RotatingKVCache
-    size, keep = (leaf.max_size, leaf.keep) if is_rotating else (leaf.chunk_size, 0)
-    surplus = max(ordered[0][1].shape[2] - size, 0)
-    if surplus:
-        ordered = [
-            (name, mx.concatenate([rows[..., :keep, :], rows[..., keep + surplus :, :]], axis=2))
-            for name, rows in ordered
-        ]
-    _set_rows(leaf, ordered)
-    leaf.offset = end
-    if is_rotating:
-        leaf._idx = leaf.keys.shape[2]
-    else:
-        leaf.start_position = end - leaf.keys.shape[2]
+    for window in windows_in(cache):
+        window.reorder()
 
 
 # To and from disk
@@ -366,41 +278,21 @@ def segment_rows(cache: PromptCache, log: RowLog, start: int, end: int) -> dict[
     Those of the windows come from `log`, which begins with `start` and is empty then.
     """
     rows = {name: logged[..., : end - start, :] for name, logged in log.take().items()}
-    for index, leaf in enumerate(leaves(cache)):
-        if type(leaf) in FULL_CACHES:
-            rows |= {f"{index}.{name}": buffer[..., start:end, :] for name, buffer in rows_of(leaf)}
+    for leaf in rows_in(cache):
+        if not isinstance(leaf, Window):
+            rows |= {f"{leaf.number}.{name}": part for name, part in leaf.slice(start, end)}
     return _as_tensors(rows)
 
 
-def state_at(cache: PromptCache, position: int) -> State:
-    """The state of a cache that holds `position` tokens now. Arrays are shared, not copied."""
-    arrays: Arrays = {}
-    frozen = {
-        str(index): freeze(leaf, arrays, str(index))
-        for index, leaf in enumerate(leaves(cache))
-        if not has_rows(leaf)
-    }
-    return State(position, frozen, arrays)
-
-
-def state_of(cache: PromptCache, kept: Snapshot) -> State:
-    """The state in a snapshot of this cache."""
-    parts = {
-        str(index): part
-        for index, (leaf, part) in enumerate(zip(leaves(cache), kept.parts, strict=True))
-        if not has_rows(leaf)
-    }
-    arrays = {name: array for _, own in parts.values() for name, array in own.items()}
-    return State(kept.position, {index: frozen for index, (frozen, _) in parts.items()}, arrays)
-
-
-def state(cache: PromptCache, kept: State | None = None) -> tuple[dict[str, Tensor], str]:
+def state(cache: PromptCache, kept: Snapshot | None = None) -> tuple[dict[str, Tensor], str]:
     """The leaves without rows, as they are or as they were `kept`: their arrays as bytes, the rest as JSON.
 
     Raises `TypeError` if a leaf holds something that cannot be written.
     """
-    kept = kept or state_at(cache, 0)
-    return _as_tensors(kept.arrays), json.dumps(kept.frozen, sort_keys=True)
+    parts = (kept or state_at(cache, 0)).parts
+    arrays = {name: array for _, own in parts.values() for name, array in own.items()}
+    frozen = {str(number): value for number, (value, _) in parts.items()}
+    return _as_tensors(arrays), json.dumps(frozen, sort_keys=True)
 
 
 def _as_tensors(arrays: Arrays) -> dict[str, Tensor]:
@@ -419,11 +311,10 @@ def fill(cache: PromptCache, rows: Rows, state: Mapping[str, Tensor], scalars: s
     `state` and `scalars` are what the function `state` returned there. Raises `SegmentDamaged` or `OSError`
     as reading does, and what MLX raises where the arrays do not fit.
     """
-    lengths = {index: _restored_length(leaf, rows.count) for index, leaf in enumerate(leaves(cache))}
-    arrays = _read(rows, lengths)
-    for index, leaf in enumerate(leaves(cache)):
-        if index in arrays:
-            _add_rows(leaf, arrays[index], rows.count)
+    by_number = {leaf.number: leaf for leaf in rows_in(cache)}
+    lengths = {number: leaf.length_to_read(rows.count) for number, leaf in by_number.items()}
+    for number, arrays in _read(rows, lengths).items():
+        by_number[number].append(arrays, rows.count)
     _set_state(cache, state, scalars)
     evaluate(cache)
 
@@ -433,12 +324,12 @@ def append(cache: PromptCache, log: RowLog, rows: Rows, state: Mapping[str, Tens
 
     `state` and `scalars` are those at the end of `rows`. Raises as `fill` does.
     """
-    arrays = _read(rows, {})
-    for index, leaf in enumerate(leaves(cache)):
-        if index in arrays:
-            if type(leaf) in WINDOW_CACHES:
-                log.add(index, arrays[index])
-            _add_rows(leaf, arrays[index], leaf.offset + rows.count)
+    by_number = {leaf.number: leaf for leaf in rows_in(cache)}
+    for number, arrays in _read(rows, {}).items():
+        leaf = by_number[number]
+        if isinstance(leaf, Window):
+            log.add(number, arrays)
+        leaf.append(arrays, leaf.cache.offset + rows.count)
     _set_state(cache, state, scalars)
     evaluate(cache)
 
@@ -446,21 +337,33 @@ def append(cache: PromptCache, log: RowLog, rows: Rows, state: Mapping[str, Tens
 def _set_state(cache: PromptCache, state: Mapping[str, Tensor], scalars: str) -> None:
     arrays = {name: loader.to_device(tensor) for name, tensor in state.items()}
     frozen = json.loads(scalars)
-    for index, leaf in enumerate(leaves(cache)):
-        if not has_rows(leaf):
-            thaw(frozen[str(index)], arrays, leaf)
+    for leaf in states_in(cache):
+        leaf.rewind((frozen[str(leaf.number)], arrays))
 
 
-def move_rows(cache: PromptCache, into: PromptCache, position: int) -> PromptCache:
+def _read(rows: Rows, lengths: Mapping[int, int | None]) -> dict[int, NamedArrays]:
+    """The arrays of each leaf, of `lengths` rows (None: all; 0: the leaf is left out)."""
+    wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
+    return _by_leaf(loader.read(rows, {name: length for name, length in wanted.items() if length != 0}))
+
+
+def _by_leaf(arrays: Mapping[str, mx.array]) -> dict[int, NamedArrays]:
+    """Each leaf's arrays, by its number."""
+    by_leaf: dict[int, NamedArrays] = {}
+    for name, array in arrays.items():
+        number, _, name_in_leaf = name.partition(".")
+        by_leaf.setdefault(int(number), []).append((name_in_leaf, array))
+    return by_leaf
+
+
+def move_rows(cache: PromptCache, into: PromptCache, position: int) -> None:
     """Give the rows of the first `position` tokens to an empty cache, where an offset suffices for that.
 
-    `cache` must not be used any more. Returns `into`.
+    `cache` must not be used any more.
     """
     for leaf, empty in zip(leaves(cache), leaves(into), strict=True):
-        if type(leaf) in OFFSET_CACHES and leaf.keys is not None:
-            empty.keys, empty.values, empty.offset = leaf.keys, leaf.values, position
-            leaf.keys = leaf.values = None
-    return into
+        if isinstance(leaf, OffsetRows):
+            leaf.move_to(empty, position)
 
 
 def reserve(cache: PromptCache, *, planned: bool) -> None:
@@ -470,76 +373,7 @@ def reserve(cache: PromptCache, *, planned: bool) -> None:
     steps. A plan takes as long as several tokens and is kept; without one, attention to many rows is slower.
     """
     for leaf in leaves(cache):
-        if type(leaf) is not KVCache or leaf.keys is None:
-            continue
-        rows = leaf.keys.shape[2]
-        if rows > leaf.offset and (rows % leaf.step == 0) == planned:
-            continue
-        room = _buffer_length(leaf, leaf.offset, planned=planned) - leaf.offset
-        _set_rows(
-            leaf,
-            [
-                (name, mx.concatenate([buffer[..., : leaf.offset, :], _zeros(buffer, room)], axis=2))
-                for name, buffer in rows_of(leaf)
-            ],
-        )
-
-
-def _zeros(like: mx.array, rows: int) -> mx.array:
-    return mx.zeros((*like.shape[:2], rows, *like.shape[3:]), like.dtype)
-
-
-def _buffer_length(leaf: Any, count: int, *, planned: bool) -> int:
-    """Rows for `count` tokens and at least two steps more; whole steps where they are to be `planned`."""
-    return int(count + -count % leaf.step + (2 if planned else 2.5) * leaf.step)
-
-
-def _restored_length(leaf: Any, count: int) -> int | None:
-    """The rows to read for a leaf of which `count` are on disk; None: exactly these.
-
-    Fewer are the newest ones. More leave room in the buffer, so that the next update does not copy it.
-    """
-    if type(leaf) in OFFSET_CACHES:
-        if leaf.keys is not None:
-            return count - int(leaf.offset)
-        return _buffer_length(leaf, count, planned=not loader.copies_to_device())
-    if type(leaf) is RotatingKVCache and not leaf.keep:
-        return min(int(leaf.max_size), count)
-    if type(leaf) is ChunkedKVCache:
-        return min(int(leaf.chunk_size), count)
-    return None
-
-
-def _read(rows: Rows, lengths: Mapping[int, int | None]) -> dict[int, NamedArrays]:
-    """The arrays of each leaf, of `lengths` rows (None: all; 0: the leaf is left out)."""
-    wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
-    wanted = {name: length for name, length in wanted.items() if length != 0}
-    return _by_leaf(loader.read(rows, wanted))
-
-
-def _by_leaf(arrays: Mapping[str, mx.array]) -> dict[int, NamedArrays]:
-    """Each leaf's arrays, by its number."""
-    by_leaf: dict[int, NamedArrays] = {}
-    for name, array in arrays.items():
-        index, _, name_in_leaf = name.partition(".")
-        by_leaf.setdefault(int(index), []).append((name_in_leaf, array))
-    return by_leaf
-
-
-def _add_rows(leaf: Any, new: NamedArrays, end: int) -> None:
-    """Put rows behind those that a leaf has; the last is that of token `end` - 1."""
-    if type(leaf) in WINDOW_CACHES:
-        _set_window(leaf, _concatenated(_in_temporal_order(leaf), new), end)
-        return
-    buffers, start = rows_of(leaf), leaf.offset
-    if buffers and buffers[0][1].shape[2] >= end:
-        rows = dict(new)
-        for name, buffer in buffers:
-            buffer[..., start:end, :] = rows[name]
-    else:
-        buffers = _concatenated([(name, buffer[..., :start, :]) for name, buffer in buffers], new)
-    _set_rows(leaf, buffers)
-    leaf.offset = end
+        leaf.reserve(planned=planned)
 
 
 # Back to an earlier token
@@ -552,43 +386,56 @@ def fork(cache: PromptCache) -> PromptCache:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What it takes to rewind a live cache to `position`: an offset, or the arrays, for each leaf."""
+    """A cache after `position` tokens: what each leaf, by its number, goes back to.
+
+    That is an offset, or what it holds, frozen, and its arrays. Of a state alone only the leaves without rows
+    are there.
+    """
 
     position: int
-    parts: tuple[Any, ...]
+    parts: Mapping[int, Any]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays of a state."""
+        return sum(array.nbytes for _, arrays in self.parts.values() for array in arrays.values())
 
 
 def snapshot(cache: PromptCache, position: int) -> Snapshot:
     """The cache as it is now, after `position` tokens. Arrays are shared, not copied."""
-    parts: list[Any] = []
-    for index, leaf in enumerate(leaves(cache)):
-        arrays: Arrays = {}
-        is_offset = type(leaf) in OFFSET_CACHES
-        parts.append(leaf.offset if is_offset else (freeze(leaf, arrays, str(index)), arrays))
-    return Snapshot(position, tuple(parts))
+    return Snapshot(position, {leaf.number: leaf.snapshot() for leaf in leaves(cache)})
 
 
 def snapshot_at(cache: PromptCache, position: int) -> Snapshot:
     """The snapshot of an earlier position of a cache that `rewinds_by_offset`."""
-    return Snapshot(position, tuple(min(leaf.offset, position) for leaf in leaves(cache)))
+    return Snapshot(position, {leaf.number: min(leaf.cache.offset, position) for leaf in leaves(cache)})
+
+
+def state_at(cache: PromptCache, position: int) -> Snapshot:
+    """The state of a cache that holds `position` tokens now."""
+    return Snapshot(position, {leaf.number: leaf.snapshot() for leaf in states_in(cache)})
+
+
+def state_of(cache: PromptCache, kept: Snapshot) -> Snapshot:
+    """The state in a snapshot of this cache."""
+    return Snapshot(kept.position, {leaf.number: kept.parts[leaf.number] for leaf in states_in(cache)})
 
 
 def rewind(cache: PromptCache, to: Snapshot) -> None:
-    """Bring the cache back to a snapshot of its own past. Rows before it must be untouched."""
-    for leaf, part in zip(leaves(cache), to.parts, strict=True):
-        if type(leaf) in OFFSET_CACHES:
-            leaf.offset = part
-        else:
-            frozen, arrays = part
-            thaw(frozen, arrays, leaf)
+    """Bring the cache, or its state, back to a snapshot of its own past. Rows before it must be untouched."""
+    for leaf in leaves(cache):
+        if leaf.number in to.parts:
+            leaf.rewind(to.parts[leaf.number])
 
 
 def rewinds_within_runs(cache: PromptCache) -> bool:
     """Whether `rewind_run` can bring a cache of these classes back."""
-    return all(type(leaf) in OFFSET_CACHES for leaf in leaves(cache) if type(leaf) in FULL_CACHES)
+    return all(isinstance(leaf, OffsetRows | Window) for leaf in rows_in(cache))
 
 
-def rewind_run(cache: PromptCache, log: RowLog, start: Snapshot, position: int, state: State | None) -> None:
+def rewind_run(
+    cache: PromptCache, log: RowLog, start: Snapshot, position: int, state: Snapshot | None
+) -> None:
     """Bring the cache back to `position`, between a snapshot and what was run from there.
 
     `log` has the windows' rows of what was run, and is cut too; `state` is that at `position`, where there
@@ -597,36 +444,10 @@ def rewind_run(cache: PromptCache, log: RowLog, start: Snapshot, position: int, 
     rewind(cache, start)
     log.cut(position - start.position)
     logged = _by_leaf(log.copy().take())
-    for index, leaf in enumerate(leaves(cache)):
-        if type(leaf) in OFFSET_CACHES:
-            leaf.offset = position
-        elif index in logged:
-            _add_rows(leaf, logged[index], position)
-        elif state is not None and not has_rows(leaf):
-            thaw(state.frozen[str(index)], state.arrays, leaf)
-
-
-def untrimmable(cache: PromptCache) -> list[str]:
-    """The classes of the leaves that mlx-lm's `trim_prompt_cache` cannot trim, whatever they say."""
-    classes = {type(leaf) for leaf in leaves(cache)} - {*OFFSET_CACHES, *WINDOW_CACHES}
-    return sorted(leaf_class.__name__ for leaf_class in classes)
-
-
-def max_trimmable_offset(cache: PromptCache) -> int | None:
-    """The most tokens that a cache may have been given to be trimmed still; None: any number.
-
-    A full window has dropped rows that a trim would have to bring back.
-    """
-    limits = []
-    for leaf in leaves(cache):
-        if type(leaf) is RotatingKVCache:
-            limits.append(int(leaf.max_size) - 1)
-        elif type(leaf) is ChunkedKVCache:
-            # What was trimmed stays in the last piece of the buffer, which some versions count.
-            limits.append(int(leaf.chunk_size - leaf.step))
-    return min(limits, default=None)
-
-
-def offset(cache: PromptCache) -> int:
-    """How many tokens a cache without state has been given."""
-    return max(int(leaf.offset) for leaf in leaves(cache))
+    for leaf in rows_in(cache):
+        if isinstance(leaf, OffsetRows):
+            leaf.rewind(position)
+        elif leaf.number in logged:
+            leaf.append(logged[leaf.number], position)
+    if state is not None:
+        rewind(cache, state)

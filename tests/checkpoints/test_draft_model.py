@@ -35,6 +35,7 @@ from chatcli.engine.speculative import (
 from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
 from chatcli.kv import growth, prompt_cache
+from chatcli.kv.leaf import rows_in
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import fingerprint
 from chatcli.model import load as models_
@@ -162,7 +163,7 @@ def fields(tokens: Sequence[Token]) -> list[tuple[int, str, str | None]]:
 
 def rows(cache: PromptCache) -> list[Any]:
     end = prompt_cache.offset(cache)
-    return [array[..., :end, :] for leaf in cache for _, array in prompt_cache.rows_of(leaf)]
+    return [array[..., :end, :] for leaf in rows_in(cache) for _, array in leaf.buffers]
 
 
 def same_rows(left: PromptCache, right: PromptCache) -> bool:

@@ -14,7 +14,7 @@ from chatcli.checkpoints.live_cache import NO_STATE, Unwritten
 from chatcli.checkpoints.writer import MAX_UNWRITTEN, MAX_UNWRITTEN_SECONDS, is_much, runs
 from chatcli.events import PrefillProgress
 from chatcli.files import Location
-from chatcli.kv.prompt_cache import RowLog, State
+from chatcli.kv.prompt_cache import RowLog, Snapshot
 from chatcli.settings.values import ModelOptions
 from chatcli.store.segments.container import Container
 from chatcli.store.segments.cuts import CUT_TOKENS
@@ -29,7 +29,7 @@ WORDS = ["river", "lisbon", "dog", "biscuit", "answer", "brief", "remember", "to
 STEP = 256
 ROOT = root_id("a model")
 PATH = TokenPath.cut(ROOT, range(100), [5, 45, 60], distance=10)
-STATE = State(0, {}, {})
+STATE = Snapshot(0, {})
 
 
 def text(count: int, seed: int = 1) -> str:

@@ -19,7 +19,7 @@ from chatcli.checkpoints.plan import (
     plan_kept_reply,
     reply_path,
 )
-from chatcli.kv.prompt_cache import RowLog, State
+from chatcli.kv.prompt_cache import RowLog, Snapshot
 from chatcli.store.segments.token_path import TokenPath, root_id
 
 ROOT = root_id("f" * 32)
@@ -86,7 +86,7 @@ def planned(plan: Plan) -> tuple[Source, int, int]:
 
 def log_with_states(*positions: int) -> RowLog:
     log = RowLog()
-    log.states = [State(position, {}, {}) for position in positions]
+    log.states = [Snapshot(position, {}) for position in positions]
     return log
 
 

@@ -23,6 +23,7 @@ from mlx_lm.models.cache import (
 
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
+from chatcli.kv.leaf import leaves
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.store.segments.rows import Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
@@ -62,7 +63,7 @@ def feed(cache: list[Any], seed: int, count: int, dtype: mx.Dtype) -> list[mx.ar
     """Feed `count` tokens of random rows to every leaf. Returns the arrays that attention would see."""
     mx.random.seed(seed)
     seen: list[mx.array] = []
-    for leaf in prompt_cache.leaves(cache):
+    for leaf in (each.cache for each in leaves(cache)):
         if isinstance(leaf, ArraysCache):
             leaf[0] = (0 if leaf[0] is None else leaf[0]) + mx.random.normal((1, 2, 3)).astype(dtype)
             seen.append(leaf[0])

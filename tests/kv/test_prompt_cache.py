@@ -18,6 +18,7 @@ from chatcli.engine import generate as engine
 from chatcli.engine.generate import Request
 from chatcli.files import Location
 from chatcli.kv import prompt_cache
+from chatcli.kv.leaf import leaves
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model.load import LoadedModel, load
 from chatcli.settings.values import Sampling
@@ -252,7 +253,7 @@ def test_a_buffer_with_room_holds_the_same_rows(
     cache, _ = prefill(loaded, [60, 90], disk)
     untouched, _ = prefill(loaded, [60, 90], disk)
     prompt_cache.reserve(cache, planned=planned)
-    plain = [leaf for leaf in prompt_cache.leaves(cache) if type(leaf) is KVCache]
+    plain = [leaf.cache for leaf in leaves(cache) if type(leaf.cache) is KVCache]
     for leaf in plain:
         rows = leaf.keys.shape[2]
         assert (planned, True) == (rows % leaf.step == 0, rows > leaf.offset)
@@ -311,7 +312,8 @@ def test_bfloat16_stays_bfloat16_byte_for_byte(
     live, segments = prefill(loaded, [40, 1, 30], disk)
     assert {"bfloat16"} == {part.dtype for segment in segments for part in segment.rows.values()}
     restored = restored_cache(loaded, segments)
-    for left, right in zip(prompt_cache.leaves(live), prompt_cache.leaves(restored), strict=True):
+    pairs_of_leaves = zip(leaves(live), leaves(restored), strict=True)
+    for left, right in ((ours.cache, theirs.cache) for ours, theirs in pairs_of_leaves):
         if type(left) is KVCache:
             assert left.keys.dtype == right.keys.dtype == mx.bfloat16
             assert mx.array_equal(left.keys[..., :71, :], right.keys[..., :71, :]).item()
