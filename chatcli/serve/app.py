@@ -70,6 +70,8 @@ class Engine(Protocol):
     model: str
     # What a client that brings tools is told; empty: nothing.
     tools_notice: str
+    # Whether it cannot answer any more, because of an error.
+    failed: bool
 
     def start(self) -> None:
         """Load the model. Raises `ChatcliError`."""
@@ -201,7 +203,8 @@ class Api:
         return JSONResponse({"chatcli": __version__, "model": self.engine.model, "routes": self._listing})
 
     async def _health(self, request: Request) -> Response:
-        return JSONResponse({"status": self.state}, 200 if self.state == "ok" else 503)
+        state = "failed" if self.engine.failed else self.state
+        return JSONResponse({"status": state}, 200 if state == "ok" else 503)
 
     # Errors
 

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -225,6 +226,8 @@ class Engine:
         self._said: set[str] = set()
         # What a client that brings tools is told; empty where its tools are shown and its calls are read.
         self.tools_notice = ""
+        # Whether the scheduler's thread has ended by an error, so that nothing is replied to any more.
+        self.failed = False
 
     def start(self) -> None:
         """Load the model. Raises `ModelError` or `FolderError`."""
@@ -264,13 +267,13 @@ class Engine:
 
         job = Job(request, deliver_safely, cancelled, time.perf_counter())
         with self._changed:
-            ending = self._closing
-            if not ending:
+            refusal = BROKEN if self.failed else ENDING if self._closing else None
+            if refusal is None:
                 self._waiting.append(job)
                 self._stop_settling.set()
                 self._changed.notify()
-        if ending:
-            job.deliver(ChatcliError(ENDING))
+        if refusal is not None:
+            job.deliver(ChatcliError(refusal))
         return cancelled
 
     def status(self) -> Mapping[str, Any]:
@@ -323,6 +326,28 @@ class Engine:
         return [*self._taking_turns, *together]
 
     def _run(self) -> None:
+        """Reply until the engine is closed. Where the scheduler itself fails, nobody is left waiting."""
+        refusal, running = ChatcliError(ENDING), self._end
+        try:
+            self._schedule()
+        except Exception as error:
+            logger.exception("The server has failed: start it again")
+            self.failed, refusal, running = True, ChatcliError(BROKEN), partial(self._fail, error=error)
+        with self._changed:
+            self._closing = True
+        if self._prefilling is not None:
+            self._prefilling.deliver(refusal)
+            self._prefilling = None
+        for reply in self._running:
+            if reply.alone is not None:
+                with suppress(Exception):  # `_fail` or `_end` says what there is to say
+                    reply.alone.close()
+            running(reply)
+        for job in self._waiting:
+            job.deliver(refusal)
+        self._end_batch()
+
+    def _schedule(self) -> None:
         while True:
             with self._changed:
                 while not (self._closing or self._waiting or self._running or self._unsettled):
@@ -340,14 +365,6 @@ class Engine:
                 self._step()
             else:
                 self._settle()
-        for reply in self._running:
-            if reply.alone is not None:
-                reply.alone.close()
-            self._end(reply)
-        for job in self._waiting:
-            job.deliver(ChatcliError(ENDING))
-        if self._together is not None:
-            self._together.close()
 
     def _is_full(self) -> bool:
         most = MAX_SEQUENCES if self._checkpoints.exact_in_batch is not False else MAX_TAKING_TURNS
@@ -593,11 +610,18 @@ class Engine:
                 self._end(reply)
         except Exception as error:
             # The batch cannot be trusted any more; the requests that wait have another.
-            self._together = None
-            failed = list(together.replies.values())
-            together.close()
-            for reply in failed:
+            self._end_batch()
+            for reply in together.replies.values():
                 self._fail(reply, error)
+
+    def _end_batch(self) -> None:
+        """Let the batch go, whatever state an error has left it in."""
+        together, self._together = self._together, None
+        if together is not None:
+            try:
+                together.close()
+            except Exception:
+                logger.exception("A batch could not be closed")
 
     def _take_turn(self, reply: ServedReply) -> None:
         """The next token of a reply that is in no batch."""

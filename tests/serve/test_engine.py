@@ -10,6 +10,8 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import PIL.Image
 import pytest
@@ -19,17 +21,54 @@ from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, ContextFull, ImagesRefused, UsageError
 from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
-from chatcli.serve.request import CallsMade, ReplyDone, TokenLogprob
-from chatcli.settings.values import ModelOptions, Sampling
+from chatcli.serve.engine import Engine
+from chatcli.serve.request import CallsMade, ReplyDone, ReplyRequest, TokenLogprob
+from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store import maintenance
 from chatcli.store.sessions.folder import SessionFolder
-from tests.support.asking import Served, question, with_reply
+from tests.support.asking import Asked, Served, question, with_reply
 from tests.support.harness import MESSAGES, SYSTEM, Harness
+from tests.support.serving import serving
 from tests.support.templates import QWEN3_TOOLS
-from tests.support.tiny import SPECIAL, write_model, write_reciter
+from tests.support.tiny import SPECIAL, update_json, write_model, write_reciter
 
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
 TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},)
+# A model that cannot be run, nor its batch be left, while a file is there.
+BRITTLE = """
+from pathlib import Path
+
+from mlx_lm.models import cache, qwen3
+from mlx_lm.models.qwen3 import ModelArgs
+
+BROKEN = Path({path!r})
+
+
+def check():
+    if BROKEN.exists():
+        raise RuntimeError("broken")
+
+
+class BatchCache(cache.BatchKVCache):
+    def filter(self, kept):
+        check()
+        super().filter(kept)
+
+
+class Cache(cache.KVCache):
+    @classmethod
+    def merge(cls, caches):
+        return BatchCache.merge(caches)
+
+
+class Model(qwen3.Model):
+    def __call__(self, *given, **named):
+        check()
+        return super().__call__(*given, **named)
+
+    def make_cache(self):
+        return [Cache() for _ in self.layers]
+"""
 # JSON as a model may write it, and no library does.
 CALL = '{"name":"look",  "arguments":{"at":"caf\\u00e9"}}'
 
@@ -241,6 +280,39 @@ def test_a_request_that_fails_leaves_the_others(recurrent: Path, tmp_path: Path)
         with pytest.raises(UsageError, match="no user's message"):
             served.ask([Message("system", "a")])
         assert good.done().record.tokens
+
+
+def test_a_batch_that_cannot_be_closed_ends_its_replies_only(models: Path, tmp_path: Path) -> None:
+    folder, broken = Path(shutil.copytree(models / "qwen3", tmp_path / "model")), tmp_path / "broken"
+    (folder / "arch.py").write_text(BRITTLE.format(path=str(broken)))
+    update_json(folder / "config.json", model_file="arch.py")
+    endless = Sampling(max_tokens=2000, logit_bias=((SPECIAL.index("<|im_end|>"), -100.0),))
+    with Served(folder, tmp_path / "sessions", trust_remote_code=True) as served:
+        asked = [served.submit(question(text), sampling=endless) for text in MESSAGES[:3]]
+        for each in asked:
+            each.until(TextDelta)
+        broken.touch()
+        for each in asked:
+            with pytest.raises(ChatcliError, match="failed on this request"):
+                each.done()
+        broken.unlink()
+        assert served.ask(question(MESSAGES[3])).record.tokens
+        assert not served.engine.failed
+
+
+def test_a_server_whose_scheduler_has_died_says_so(recurrent: Path, tmp_path: Path) -> None:
+    engine = Engine(Settings(sessions=tmp_path), str(recurrent))
+    with serving(engine) as url:
+        assert {"status": "ok"} == json.load(urlopen(f"{url}/health"))
+        # A bug, in place of a reply that is to be settled.
+        engine._unsettled.append(None)  # type: ignore[arg-type]
+        for _ in range(2):
+            with pytest.raises(ChatcliError, match="failed on this request"):
+                Asked(engine, ReplyRequest(tuple(question(MESSAGES[0])))).done()
+        with pytest.raises(HTTPError, match="503") as refused:
+            urlopen(f"{url}/health")
+        assert {"status": "failed"} == json.load(refused.value)
+    engine.close()
 
 
 @pytest.mark.slow

@@ -65,6 +65,7 @@ class ScriptedEngine:
 
     model = "scripted"
     tools_notice = ""
+    failed = False
 
     def __init__(self, script: Mapping[str, Sequence[Step]] = SCRIPT, loading: float = 0.0) -> None:
         self._script, self._loading = script, loading
