@@ -31,8 +31,6 @@ from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.cli.bench import show
 from chatcli.commands.results import Table
 from chatcli.events import Answered, Notice
-from chatcli.session import opening
-from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder
@@ -149,13 +147,13 @@ def opened(setup: BenchSetup, questions: Questions) -> Iterator[TurnContext]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=setup.folder)))
         store = SegmentStore(folder, setup.loaded.fingerprint)
         stack.callback(store.close)
-        request = SessionRequest(system=questions.document)
-        session = opening.begin(SessionFolder(folder), request, "questions", setup.loaded.name)
+        sessions = SessionFolder(folder)
+        session = sessions.create("questions", model=setup.loaded.name, system=questions.document)
         stack.callback(session.close)
         template = Template(setup.loaded.tokenizer, session.conversation.date, None)
         checkpoints = Checkpoints(setup.worker, setup.loaded, store)
         sampling = Sampling(temp=0.0, max_tokens=questions.reply_tokens)
-        yield TurnContext(session, session.conversation, template, checkpoints, sampling)
+        yield TurnContext(session, template, checkpoints, sampling)
 
 
 def measure(context: TurnContext, questions: Sequence[str], batch_size: int | None) -> Throughput:

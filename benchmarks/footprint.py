@@ -23,8 +23,6 @@ from chatcli.kv.freeze import arrays_in
 from chatcli.kv.leaf import OffsetRows, leaves, rows_in
 from chatcli.kv.prompt_cache import PromptCache
 from chatcli.model.load import LoadedModel
-from chatcli.session import opening
-from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import inventory
 from chatcli.store.segments.segments import SegmentStore
@@ -86,14 +84,12 @@ def converse(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> S
     """Hold the conversation in `folder`, with mlx-lm's snapshots in a file beside it."""
     store = SegmentStore(folder, loaded.fingerprint, recompute_seconds=RECOMPUTE_SECONDS)
     checkpoints = SavableCheckpoints(worker, loaded, store)
-    session = opening.begin(
-        SessionFolder(folder), SessionRequest("talk", system=workloads.SYSTEM), "", loaded.name
-    )
+    session = SessionFolder(folder).create("talk", model=loaded.name, system=workloads.SYSTEM)
     try:
         conversation = session.conversation
         template = Template(loaded.tokenizer, conversation.date, None)
         sampling = Sampling(max_tokens=MAX_REPLY_TOKENS)
-        context = TurnContext(session, conversation, template, checkpoints, sampling)
+        context = TurnContext(session, template, checkpoints, sampling)
         never = threading.Event()
         snapshots = []
         for number in range(turns):

@@ -39,14 +39,14 @@ from chatcli.conversation.tree import Conversation
 from chatcli.events import PrefixMatched, TurnDone
 from chatcli.kv.expected import ExpectedCache
 from chatcli.model.load import LoadedModel, load
-from chatcli.session import opening
-from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import DEFAULTS, Sampling, Settings
 from chatcli.store import maintenance
 from chatcli.store.segments import inventory
 from chatcli.store.segments.budget import MAX_BYTES, Budget
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.log import SessionLog
+from chatcli.store.sessions.transcript import Transcript
 from chatcli.text import file_size
 from chatcli.threads.mlx_thread import Worker
 from chatcli.tui.tree_layout import tree_nodes
@@ -215,18 +215,18 @@ def _wide(worker: Worker, loaded: LoadedModel, folder: SessionFolder, branches: 
         for number in range(TURNS_BEFORE_BRANCHES):
             _take(context, number)
         place = context.conversation.head
-        return list(_curve(context, folder, branches, lambda: context.saved.move_head(place)))
+        return list(_curve(context, folder, branches, lambda: context.session.move_head(place)))
 
 
 @contextlib.contextmanager
 def _begun(worker: Worker, loaded: LoadedModel, folder: SessionFolder) -> Iterator[TurnContext]:
     with (
-        opening.begin(folder, SessionRequest(NAME, system=SYSTEM), "", loaded.name) as session,
+        folder.create(NAME, model=loaded.name, system=SYSTEM) as session,
         _store(loaded, folder) as store,
     ):
         checkpoints = Checkpoints(worker, loaded, store)
         template = _template(loaded, session.conversation)
-        yield TurnContext(session, session.conversation, template, checkpoints, Sampling())
+        yield TurnContext(session, template, checkpoints, Sampling())
 
 
 @contextlib.contextmanager
@@ -281,7 +281,7 @@ def _reopen(context: TurnContext, folder: SessionFolder) -> int:
     with _store(loaded, folder) as store:
         checkpoints = Checkpoints(worker, loaded, store)
         template = _template(loaded, conversation)
-        context = TurnContext(None, conversation, template, checkpoints, Sampling())
+        context = TurnContext(SessionLog(Transcript(NAME, conversation)), template, checkpoints, Sampling())
         path = render_history(context, conversation.path()[-1]).path
         match, steps = checkpoints.advance(path, NEVER, "settle")
         assert match.depth == len(path), "all of it is on disk"

@@ -246,7 +246,8 @@ class Chat:
     @property
     def session(self) -> SessionFile | None:
         """The session's open file; None until the first message."""
-        return self._chat.session.file
+        log = self._chat.session.log
+        return log if isinstance(log, SessionFile) else None
 
     @property
     def notes(self) -> list[str]:

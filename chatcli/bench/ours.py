@@ -19,8 +19,6 @@ from chatcli.engine.generate import Token
 from chatcli.events import Settled, TurnDone
 from chatcli.kv.freeze import arrays_in
 from chatcli.model.load import LoadedModel
-from chatcli.session import opening
-from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import DEFAULT_VALUES, Sampling
 from chatcli.store.segments import inventory
 from chatcli.store.segments.segments import SegmentStore
@@ -119,15 +117,15 @@ class Chatcli(Contender):
         return opened, self._context(opened, Sampling(max_tokens=len(script)))
 
     def _new_session(self, system: str) -> OpenSession:
-        request = SessionRequest(system=system)
-        session = opening.begin(SessionFolder(self._folder), request, "bench", self.loaded.name)
+        folder = SessionFolder(self._folder)
+        session = folder.create(folder.free_name("bench"), model=self.loaded.name, system=system)
         template = Template(self.loaded.tokenizer, session.conversation.date, None, self._template_cache)
         self._sessions.append(OpenSession(session, template))
         return self._sessions[-1]
 
     def _context(self, opened: OpenSession, sampling: Sampling) -> TurnContext:
         session = opened.session
-        return TurnContext(session, session.conversation, opened.template, self._checkpoints, sampling)
+        return TurnContext(session, opened.template, self._checkpoints, sampling)
 
     def _settle(self, context: TurnContext) -> tuple[int, float]:
         """The tokens that were run for the reply as history shows it, and the seconds."""

@@ -24,7 +24,7 @@ from chatcli.tui.render.progress import DownloadProgress
 
 if TYPE_CHECKING:
     from chatcli.session.live_chat import LiveChat
-    from chatcli.store.sessions.folder import SessionFile
+    from chatcli.store.sessions.log import SessionLog
 
 SEPARATOR = "---"
 Each = Annotated[
@@ -54,7 +54,7 @@ def read_questions(source: str, prompt: str) -> list[str]:
     return questions
 
 
-def show_an_answer(session: SessionFile) -> None:
+def show_an_answer(session: SessionLog) -> None:
     """Have a session that nobody named go on from the first answer, so that it does not look empty."""
     answers = answers_in(session)
     if session.conversation.head is None and answers:
@@ -62,7 +62,7 @@ def show_an_answer(session: SessionFile) -> None:
             session.move_head(answers[0])
 
 
-def answers_in(session: SessionFile) -> list[str]:
+def answers_in(session: SessionLog) -> list[str]:
     entries = session.conversation.entries.values()
     return [entry.id for entry in entries if entry.message.role == "assistant"]
 

@@ -305,12 +305,13 @@ def ask(
         questions = ask_each.read_questions(each, text)
         model = options.flags.get("model")
         live_chat = LiveChat(options.settings(), options.request(), model, our_ranks())
-        is_new = live_chat.session.file is None
+        is_new = not live_chat.session.log.is_saved
         try:
             report(() if quiet else live_chat.notes())
             ask_each.run(questions, live_chat, as_json=options.as_json, images=images, quiet=quiet)
         finally:
-            begun = live_chat.session.file if is_new else None
+            log = live_chat.session.log
+            begun = log if is_new and log.is_saved else None
             if begun is not None and options.session is None:
                 ask_each.show_an_answer(begun)
             close(live_chat)

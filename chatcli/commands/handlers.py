@@ -319,7 +319,7 @@ def system(chat: LiveChat, argument: str) -> Result:
 )
 def date(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        verb = "is" if chat.session.file else "will be"
+        verb = "is" if chat.session.log.has_begun else "will be"
         return PlainText(
             f"The session's date {verb} {date_in_words(chat.session.date)}. The model sees it if its chat "
             "template prints the date."
@@ -328,7 +328,7 @@ def date(chat: LiveChat, argument: str) -> Result:
         return PlainText(f"The session's date is already {date_in_words(day)}.")
     chat.session.set_date(day)
     sentence = f"The date is {date_in_words(day)} from the next message on."
-    if chat.session.file is None:
+    if not chat.session.log.has_begun:
         return PlainText(sentence)
     return PlainText(f"{sentence} If the chat template prints it, the conversation is prefilled again.")
 
@@ -597,11 +597,11 @@ def _moved(chat: LiveChat, turns: int) -> Result:
 )
 def label(chat: LiveChat, argument: str) -> Result:
     conversation = chat.session.conversation
-    if chat.session.file is None or conversation.head is None:
+    if conversation.head is None:
         raise UsageError("There is nothing to bookmark yet: say something first.")
     if not argument and conversation.head not in conversation.labels:
         raise UsageError("There is no bookmark here: /label TEXT sets one.")
-    chat.session.file.set_label(conversation.head, argument)
+    chat.session.log.set_label(conversation.head, argument)
     return PlainText(f"Bookmarked as '{argument}'." if argument else "Bookmark removed.")
 
 

@@ -58,6 +58,8 @@ from chatcli.store.segments import budget
 from chatcli.store.segments.token_path import usable_boundaries
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.log import SessionLog
+from chatcli.store.sessions.transcript import Transcript
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import turn
 from chatcli.turn.batch import NO_ROOM, BatchReply, Together, fitting
@@ -401,7 +403,8 @@ class Engine:
         request = job.request
         think = self._settings.think if request.think is None else request.think
         conversation = self._conversations.conversation(request, self._model)
-        chat = self._runtime.unsaved_context(conversation, think, Signal(lambda: self._ends_rendering(job)))
+        session = SessionLog(Transcript("", conversation))
+        chat = self._runtime.turn_context(session, think, Signal(lambda: self._ends_rendering(job)))
         if request.count_only:
             self._count_prompt(chat, job)
             return

@@ -14,7 +14,7 @@ from chatcli.events import Event, Notice, TurnDone
 from chatcli.session import opening
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.open_session import SUMMARY_HEADING, without_summary
-from chatcli.store.sessions.folder import SessionFile
+from chatcli.store.sessions.log import SessionLog
 
 INSTRUCTION = (
     "Summarize our conversation so far for yourself, so that you can go on without it: the facts, "
@@ -87,7 +87,7 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
 
 
 def _keep(
-    chat: LiveChat, compacted: SessionFile, turns: Sequence[Turn], cancelled: threading.Event
+    chat: LiveChat, compacted: SessionLog, turns: Sequence[Turn], cancelled: threading.Event
 ) -> Iterator[str]:
     """Copy the last of the turns that were not summarized below the summary, as many as fit.
 

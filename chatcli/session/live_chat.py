@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chatcli import files
 from chatcli.conversation.images import Image
@@ -20,7 +20,7 @@ from chatcli.session.model_slot import ModelSlot, absolute
 from chatcli.session.open_session import NO_CONVERSATION, OpenSession
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.declaration import Value
-from chatcli.settings.values import SETTINGS, Sampling, Settings, aliased
+from chatcli.settings.values import Settings, aliased
 from chatcli.store.segments import readahead
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
@@ -61,35 +61,34 @@ class LiveChat:
             self.background,
             system=settings.system,
             think=settings.think,
+            sampling=settings.sampling,
         )
         self._closing = threading.Event()
-        self._asked_sampling = settings.sampling
-        settings = replace(settings, sampling=self._resumed_sampling(request.flags))
-        self.session.resume_think(request.flags)
-        self._overriding = self._differences(settings, request.flags)
-        saved = self.session.file.conversation if self.session.file is not None else None
+        self._notes = list(recovered(self.session.log.transcript))
+        if overridden := self.session.overridden(request.flags):
+            self._notes.append(overridden)
+        log, saved = self.session.log, self.session.log.conversation
         options, from_session = settings.model_options, False
         if model:
             name = absolute(model)
-        elif saved is None:
+        elif not log.is_saved:
             name = absolute(settings.model)
         else:
             from_session = bool(saved.model)
             name = aliased(saved.model, settings.models) if saved.model else absolute(settings.model)
             options = options.resumed(saved.model_options, request.model_options)
-        check = self.session.check_template_args
         self.model = ModelSlot(
-            settings,
+            replace(settings, sampling=self.session.sampling),
             name,
             options,
             self.background,
-            check,
+            self.session.check_template_args,
             ranks,
             sessions=self.session.folder.location,
             load_at_once=load_at_once,
             from_session=from_session,
         )
-        if saved is not None:
+        if log.is_saved:
             self._read_ahead(saved, name)
 
     def _read_ahead(self, conversation: Conversation, model: str) -> None:
@@ -99,34 +98,14 @@ class LiveChat:
         if needed is not None:
             readahead.begin(settings.sessions, needed, self._closing)
 
-    def _resumed_sampling(self, flags: Collection[str] = ()) -> Sampling:
-        """As the session keeps it, unless a flag says how to sample, else as this run was asked to."""
-        return self._asked_sampling.resumed(self.session.settings, flags)
-
-    def _differences(self, settings: Settings, flags: Collection[str]) -> list[str]:
-        """What flags set to another value than the session keeps: temp 0.2 (the session has 0.7)."""
-        used = {**vars(settings.sampling), "think": self.session.think}
-        kept = {**vars(self._resumed_sampling()), "think": self.session.settings.get("think")}
-        return [
-            f"{name} {_shown(used[name])} (the session has {_shown(kept[name])})"
-            for name in used
-            if name in flags and name in self.session.settings and used[name] != kept[name]
-        ]
-
     def notes(self) -> list[str]:
         """What opening the session mended, and what flags override of it: a line each, for the start."""
-        file = self.session.file
-        recovered_lines = [] if file is None else list(recovered(file.transcript))
-        return [*recovered_lines, *([", ".join(self._overriding)] if self._overriding else [])]
+        return self._notes
 
     def set(self, name: str, value: Value | None) -> None:
-        """Set a field of `Sampling`, as the config file has it; None: the model's own. The session keeps it.
-
-        Raises `FolderError`.
-        """
-        self.session.keep(name, value)
-        loaded: dict[str, Any] = {name: None if value is None else SETTINGS[name].load(value)}
-        self.model.set_sampling(replace(self.model.settings.sampling, **loaded))
+        """`OpenSession.set_sampling`, from the next message on. Raises `FolderError`."""
+        self.session.set_sampling(name, value)
+        self.model.set_sampling(self.session.sampling)
 
     def switch(self, file: SessionFile) -> list[str]:
         """Go on with another session, and with what `/set` and `/think` have set there.
@@ -137,8 +116,8 @@ class LiveChat:
         with suppress(FolderError):  # it is a statistic
             self.session.note_upkeep(self.model.leave())
         notes = self.session.switch(file)
-        self.model.set_sampling(self._resumed_sampling())
-        self.session.resume_think()
+        self.session.restore()
+        self.model.set_sampling(self.session.sampling)
         return notes
 
     def resume(self, name: str) -> list[str]:
@@ -208,7 +187,7 @@ class LiveChat:
 
         A new session is named after `title`, by default the text. Raises as `begin` and `turn.take` do.
         """
-        if self.session.file is None and not text.strip():
+        if not self.session.log.is_saved and not text.strip():
             return
         yield from self.model.downloads(cancelled)
         unique = {image.picture.sha256: image for image in (*self.session.images, *images)}
@@ -257,37 +236,39 @@ class LiveChat:
 
     def settle(self, cancelled: threading.Event) -> Iterator[Event]:
         """Run the last reply as history will show it, now."""
-        context = self._saved_context(None)
-        if context is not None:
-            from chatcli.turn import turn
+        context = self._context(None)
+        from chatcli.turn import turn
 
-            yield from turn.settle(context, cancelled)
+        yield from turn.settle(context, cancelled)
 
     def begin(self, title: str, cancelled: threading.Event, images: Sequence[Image] = ()) -> TurnContext:
-        """The open session, else a new one named after `title`, for a turn that shows `images`.
+        """The open session, a new one in a file that is named after `title`, for a turn that shows `images`.
 
         Raises as `ModelSlot.wait` does, `ImagesRefused`, `NotAnImage`, and `FolderError`.
         """
         runtime = self.model.wait(cancelled)
         self.background.stop()
         vision.prepare(runtime.loaded.vision, images, self.model.name)
-        options = self.model.settings.model_options.asked()
-        file = self.session.begin(title, self.model.name, options)
-        return runtime.turn_context(file, self.session.think, cancelled)
+        self.session.begin(title, self.model.name, self.model.settings.model_options.asked())
+        return self._context(cancelled)
 
     def turn_context(self, cancelled: threading.Event | None = None) -> TurnContext:
         """The open session for a turn. Raises `UsageError` before the first message, and as `wait` does."""
-        if self.session.file is None:
+        if not self.session.log.has_begun:
             raise UsageError(NO_CONVERSATION)
-        runtime = self.model.wait(cancelled)
+        self.model.wait(cancelled)
         self.background.stop()
-        return runtime.turn_context(self.session.file, self.session.think, cancelled)
+        return self._context(cancelled)
+
+    def _context(self, cancelled: threading.Event | None) -> TurnContext:
+        runtime = self.model.wait(cancelled)
+        return runtime.turn_context(self.session.log, self.session.think, cancelled)
 
     # Behind the prompt
 
     def settle_behind(self, refresh: Callable[[], None] = lambda: None) -> None:
         """Settle while the person reads and types, once the model is loaded; then call `refresh`."""
-        self.background.settle(self._saved_context, refresh)
+        self.background.settle(self._context, refresh)
 
     def type_ahead(
         self,
@@ -311,19 +292,7 @@ class LiveChat:
                 sent, images = expand() if expand is not None else (text, ())
                 return sent, (*waiting, *images)
 
-            self.background.type_ahead(message, self._typeahead_context, refresh)
-
-    def _saved_context(self, cancelled: threading.Event | None) -> TurnContext | None:
-        runtime = self.model.wait(cancelled)
-        file = self.session.file
-        return None if file is None else runtime.turn_context(file, self.session.think, cancelled)
-
-    def _typeahead_context(self, cancelled: threading.Event) -> TurnContext:
-        context = self._saved_context(cancelled)
-        if context is not None:
-            return context
-        begun = self.session.unsaved(self.model.name)
-        return self.model.wait(cancelled).unsaved_context(begun, self.session.think, cancelled)
+            self.background.type_ahead(message, self._context, refresh)
 
     # What turns would take
 
@@ -332,7 +301,7 @@ class LiveChat:
 
         It is not while the model loads, and where the template refuses the messages up to there.
         """
-        if self.model.loading or self.session.file is None:
+        if self.model.loading:
             return None
         context = self.turn_context()
         from chatcli.turn import prompt
@@ -362,11 +331,3 @@ class LiveChat:
             parts.append(("images", sum(len(block.keys) for block in blocks)))
         around = prompt.context_used(context) - sum(tokens for _, tokens in parts)
         return [*parts, ("markers around them", max(around, 0))]
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, tuple):
-        return ", ".join(map(repr, value))
-    return "the model's own" if value is None else str(value)

@@ -15,12 +15,16 @@ from chatcli.errors import ChatcliError, FolderError, TurnOutOfRange, UsageError
 from chatcli.session import opening
 from chatcli.session.background import BackgroundWork
 from chatcli.session.opening import SessionRequest
+from chatcli.settings.declaration import Value
+from chatcli.settings.values import SETTINGS, Sampling
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.store.sessions.images import Gallery
+from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import recovered
 
 # The heading of a summary that stands in a system prompt in place of the turns before.
 SUMMARY_HEADING = "Summary of the conversation so far:"
+DEFAULT_SAMPLING = Sampling()
 NO_CONVERSATION = "There is no conversation yet: say something first."
 
 
@@ -39,23 +43,23 @@ class Edit:
 
 @dataclass(frozen=True)
 class Compacted:
-    """The session `file` is a summary of the session `source`; both heads as they were then.
+    """The session `log` is a summary of the session `source`; both heads as they were then.
 
     A session that was opened at an earlier turn has its head in memory only.
     """
 
     source: str
     source_head: str | None
-    file: SessionFile
+    log: SessionLog
     head: str | None
 
 
 class OpenSession:
-    """A session's `file` and what goes with its next message.
+    """The session that is open, as a log, and what goes with its next message.
 
-    `file` is None until the first message creates it. `think` turns the model's thinking on or off;
-    None leaves it to the template. `images` go with the next message. Methods that change the prompt
-    stop the background work first.
+    It has a file from its first message on. `think` turns the model's thinking on or off; None leaves it to
+    the template. `sampling` is how tokens are chosen. `images` go with the next message. Methods that change
+    the prompt stop the background work first.
     """
 
     def __init__(
@@ -66,112 +70,121 @@ class OpenSession:
         *,
         system: str | None = None,
         think: bool | None = None,
+        sampling: Sampling = DEFAULT_SAMPLING,
     ) -> None:
         """Open what is requested. A session that begins has the system prompt `system` by default.
 
-        Raises as `opening.open_existing` does.
+        `think` and `sampling` are as this run was asked to: what a session keeps comes before. Raises as
+        `opening.open_session` does.
         """
         self.folder = folder
-        self.file = opening.open_existing(folder, request)
-        self.think = self._default_think = think
         self.images: tuple[Image, ...] = ()
         self._background = background
-        self._default_system = system
-        # What was asked for and is not on disk yet.
-        self._request = request
+        self._asked_think, self._asked_sampling = think, sampling
+        # Template arguments that were requested, until the model that was asked for has taken them.
+        self._asked_args = request.template_args
         self._edit: Edit | None = None
         self._alternatives: tuple[str, ...] = ()
         self._compacted: Compacted | None = None
+        self.log = opening.open_session(folder, request, system)
+        self.restore(request.flags)
 
     @property
     def name(self) -> str | None:
         """The session's name; None until its first message."""
-        file = self.file  # read once, here and below: another thread may open another session meanwhile
-        return file.name if file else None
+        log = self.log  # read once: another thread may open another session meanwhile
+        return log.name if log.is_saved else None
 
     @property
     def head(self) -> str | None:
         """The entry that the next message goes on from; None: it is the first."""
-        file = self.file
-        return file.conversation.head if file else None
+        return self.log.conversation.head
 
     @property
     def conversation(self) -> Conversation:
         """The open conversation. Raises `UsageError` before the first message."""
-        file = self.file
-        if file is None:
+        log = self.log
+        if not log.has_begun:
             raise UsageError(NO_CONVERSATION)
-        return file.conversation
+        return log.conversation
 
     # Which session is open
 
-    def begin(self, title: str, model: str, model_options: Mapping[str, Any]) -> SessionFile:
-        """The open file, a new one named after `title` if there is none. What was asked for goes to disk."""
-        if self.file is None:
-            self._request = replace(self._request, system=self.system)
-            self.file = opening.begin(self.folder, self._request, title, model)
-        self.file.set_model(model)
-        self.file.set_model_options(model_options)
-        if self._request.system is not None:
-            self.file.set_system(self._request.system or None)
-        self.file.set_template(self.effort, self.template_args)
-        if self._request.settings:
-            self.file.set_settings(self._request.settings)
-        self._request = replace(self._request, system=None, effort=None, template_args={}, settings={})
-        return self.file
+    def begin(self, title: str, model: str, model_options: Mapping[str, Any]) -> SessionLog:
+        """The open session for its next message, in a file that is named after `title` if it has none yet.
+
+        What was asked for goes to disk.
+        """
+        if not self.log.is_saved:
+            self.log = opening.save(self.folder, self.log, title, model)
+        self.log.set_model(model)
+        self.log.set_model_options(model_options)
+        self.log.write_asked()
+        self._asked_args = {}
+        return self.log
 
     @contextmanager
     def kept_if_used(self) -> Iterator[None]:
-        """A session that the block begins is removed if no message can be saved in it, as on a full disk."""
-        before, request = self.file, self._request
+        """A file that the block begins is removed if no message can be saved in it, as on a full disk."""
+        before, asked = self.log, self._asked_args
         try:
             yield
         except FolderError:
-            begun = self.file
-            if before is None and begun is not None and not begun.conversation.entries:
-                self.file, self._request = None, request
+            begun = self.log
+            if not before.is_saved and isinstance(begun, SessionFile) and not begun.conversation.entries:
+                self.log, self._asked_args = before, asked
                 self.folder.discard(begun)
             raise
 
-    def unsaved(self, model: str) -> Conversation:
-        """The conversation that the first message will begin."""
-        return Conversation(
-            self.date,
-            self.system or None,
-            model,
-            effort=self.effort,
-            template_args=self.template_args,
-        )
+    def switch(self, log: SessionLog) -> list[str]:
+        """Go on with another session, and close the one before.
 
-    def switch(self, file: SessionFile | None) -> list[str]:
-        """Go on with another session, None: a new one, and close the one before.
-
-        Returns what was repaired when `file` was opened, and what went wrong with closing the other.
+        Returns what was repaired when it was opened, and what went wrong with closing the other.
         """
         self._background.stop()
-        before, self.file = self.file, file
-        if before is None and file is not None:
-            # These were for the conversation that never began.
-            self._request = replace(self._request, system=None, effort=None, template_args={}, settings={})
-        notes = list(recovered(file.transcript)) if file else []
-        if before is not None:
-            try:
-                before.close()
-            except FolderError as error:
-                notes.append(str(error))
+        before, self.log, self._edit = self.log, log, None
+        if not before.is_saved:
+            self._asked_args = {}  # these were for the conversation that never began
+        notes = list(recovered(log.transcript))
+        try:
+            before.close()
+        except FolderError as error:
+            notes.append(str(error))
         return notes
+
+    def restore(self, flags: Collection[str] = ()) -> None:
+        """Think and sample as the session keeps it, unless a flag says how, else as this run was asked to."""
+        self.sampling = self._asked_sampling.resumed(self.settings, flags)
+        kept = self.settings.get("think", self._asked_think)
+        usable = "think" not in flags and (kept is None or isinstance(kept, bool))
+        self.think = kept if usable else self._asked_think
+
+    def overridden(self, flags: Collection[str]) -> str:
+        """What flags set to another value than the session keeps: temp 0.2 (the session has 0.7)."""
+        used = {**vars(self.sampling), "think": self.think}
+        kept = {**vars(self._asked_sampling.resumed(self.settings, ())), "think": self.settings.get("think")}
+        return ", ".join(
+            f"{name} {_shown(used[name])} (the session has {_shown(kept[name])})"
+            for name in used
+            if name in flags and name in self.settings and used[name] != kept[name]
+        )
 
     def new(self, name: str | None) -> list[str]:
         """Begin a new session with the next message. Returns what went wrong with closing this one."""
-        self._request = SessionRequest(
-            name=name,
-            system=without_summary(self.system),
-            date=self._request.date if self.file is None else None,
-            effort=self.effort,
-            template_args=self.template_args,
-            settings=self.settings,
+        conversation = self.log.conversation
+        date = None if self.log.is_saved else conversation.date
+        request = SessionRequest(
+            system=without_summary(conversation.system),
+            date=date,
+            effort=conversation.effort,
+            template_args=conversation.template_args,
+            settings=conversation.settings,
         )
-        return self.switch(None)
+        log = opening.open_session(self.folder, request)
+        log.name = name or ""
+        notes = self.switch(log)
+        self._asked_args = conversation.template_args
+        return notes
 
     def branch(self, at: int | None, name: str | None) -> list[str]:
         """Go on after turn `at` (None: at the head) in a new session with the same turns.
@@ -184,41 +197,38 @@ class OpenSession:
 
     def compacted(self, source: str, source_head: str | None) -> None:
         """The open session goes on from a summary of the session `source`, whose head was there."""
-        assert self.file is not None
-        self._compacted = Compacted(source, source_head, self.file, self.file.conversation.head)
+        self._compacted = Compacted(source, source_head, self.log, self.head)
 
     @property
     def compacted_from(self) -> Compacted | None:
         """What this session is a summary of, as long as it has not gone on; else None."""
-        compacted, file = self._compacted, self.file
-        if compacted is None or file is not compacted.file or file.conversation.head != compacted.head:
+        compacted, log = self._compacted, self.log
+        if compacted is None or log is not compacted.log or log.conversation.head != compacted.head:
             return None
         return compacted
 
     def rename(self, name: str) -> str:
         """Give the session another name. Returns it in full. Raises `UsageError` or `SessionExists`."""
-        if self.file is None:
+        file = self.log
+        if not isinstance(file, SessionFile):
             raise UsageError("There is no conversation to rename yet: say something first.")
         self._background.stop()
-        renamed = self.folder.rename_open(self.file.name, name)
-        self.file.moved(self.file.location.with_name(f"{renamed}.jsonl"))
+        renamed = self.folder.rename_open(file.name, name)
+        file.moved(file.location.with_name(f"{renamed}.jsonl"))
         return renamed
 
     def note_upkeep(self, size: int) -> None:
         """Add bytes that were written for no turn to the last reply's record. Raises `FolderError`."""
-        if self.file is None or not size:
-            return
-        reply = self.conversation.entries.get(self.conversation.head or "")
-        if reply is not None and reply.record:
-            self.file.note(reply, {"upkeep_bytes": reply.record.get("upkeep_bytes", 0) + size})
+        reply = self.log.conversation.entries.get(self.head or "")
+        if size and reply is not None and reply.record:
+            self.log.note(reply, {"upkeep_bytes": reply.record.get("upkeep_bytes", 0) + size})
 
     def close(self) -> str | None:
         """Let the file go. Returns what went wrong with writing it."""
-        if self.file is not None:
-            try:
-                self.file.close()
-            except FolderError as error:
-                return str(error)
+        try:
+            self.log.close()
+        except FolderError as error:
+            return str(error)
         return None
 
     # What its prompt is made of, besides the messages
@@ -226,74 +236,57 @@ class OpenSession:
     @property
     def system(self) -> str | None:
         """The system prompt."""
-        if self.file is not None:
-            return self.file.conversation.system
-        return self._default_system if self._request.system is None else self._request.system
+        return self.log.conversation.system
 
     def set_system(self, text: str | None) -> None:
-        if self.file is None:
-            self._request = replace(self._request, system=text or "")
-        else:
-            self._background.stop()
-            self.file.set_system(text)
+        self._background.stop()
+        self.log.set_system(text)
 
     @property
     def date(self) -> str:
         """The day (ISO 8601) that a template is given as today's."""
-        if self.file is not None:
-            return self.file.conversation.date
-        return self._request.date or datetime.date.today().isoformat()
+        return self.log.conversation.date or datetime.date.today().isoformat()
 
     def set_date(self, date: str) -> None:
-        if self.file is None:
-            self._request = replace(self._request, date=date)
-        else:
-            self._background.stop()
-            self.file.set_date(date)
+        self._background.stop()
+        self.log.set_date(date)
 
     def set_think(self, think: bool | None) -> None:
         """Turn thinking on or off from now on; None leaves it to the template. The session keeps it."""
         self._background.stop()
         self.think = think
-        self.keep("think", think)
+        self._keep("think", think)
 
-    def resume_think(self, flags: Collection[str] = ()) -> None:
-        """Think as the session keeps it, unless a flag says how, else as this run was asked to."""
-        kept = self.settings.get("think")
-        if "think" not in self.settings or "think" in flags:
-            self.think = self._default_think
-        elif kept is None or isinstance(kept, bool):
-            self.think = kept
+    def set_sampling(self, name: str, value: Value | None) -> None:
+        """Set a field of `Sampling`, as the config file has it; None: the model's own. The session keeps it.
+
+        Raises `FolderError`.
+        """
+        self._keep(name, value)
+        loaded: dict[str, Any] = {name: None if value is None else SETTINGS[name].load(value)}
+        self.sampling = replace(self.sampling, **loaded)
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """What `/set` and `/think` have set, as `Conversation.settings` has it."""
-        return self._request.settings if self.file is None else self.file.conversation.settings
+        return self.log.conversation.settings
 
-    def keep(self, name: str, value: Any) -> None:
-        """Have the session keep a setting (None: the model's own)."""
-        settings = {**self.settings, name: value}
-        if self.file is None:
-            self._request = replace(self._request, settings=settings)
-        else:
-            self.file.set_settings(settings)
+    def _keep(self, name: str, value: Any) -> None:
+        self.log.set_settings({**self.settings, name: value})
 
     @property
     def effort(self) -> str | None:
         """The thinking effort that the template is given; None leaves it to the template."""
-        saved = self.file.conversation.effort if self.file is not None else None
-        return self._request.effort or saved
+        return self.log.conversation.effort
 
     @property
-    def template_args(self) -> dict[str, Any]:
+    def template_args(self) -> Mapping[str, Any]:
         """The template's other arguments by name."""
-        saved = self.file.conversation.template_args if self.file is not None else {}
-        merged = {**saved, **self._request.template_args}
-        return {name: value for name, value in merged.items() if value is not None}
+        return self.log.conversation.template_args
 
     def check_template_args(self, variables: frozenset[str]) -> None:
         """Raise `UsageError` if a template that reads `variables` does not know a requested argument."""
-        arguments.check_arguments(variables, self._request.template_args)
+        arguments.check_arguments(variables, self._asked_args)
 
     def set_effort(self, effort: str | None, variables: frozenset[str]) -> None:
         """Give the template another effort. Raises `UsageError` if one that reads `variables` knows none."""
@@ -303,11 +296,8 @@ class OpenSession:
         name = arguments.effort_name(variables)
         others = {key: value for key, value in self.template_args.items() if key != name}
         self._background.stop()
-        if self.file is None:
-            self._request = replace(self._request, effort=effort, template_args=others)
-        else:
-            self.file.set_template(effort, others)
-            self._request = replace(self._request, effort=None, template_args={})
+        self.log.set_template(effort, others)
+        self._asked_args = {key: value for key, value in self._asked_args.items() if key in others}
 
     # Its next message
 
@@ -327,10 +317,10 @@ class OpenSession:
         try:
             yield
         except ChatcliError:
-            if (edit := self.editing) is not None and self.file is not None:
+            if (edit := self.editing) is not None:
                 # Refusing the message has moved the head to its parent on disk too.
-                self.file.move_head(edit.head)
-                self.file.move_head(edit.parent, saved=False)
+                self.log.move_head(edit.head)
+                self.log.move_head(edit.parent, saved=False)
             raise
         self.drop_images()
 
@@ -349,10 +339,7 @@ class OpenSession:
 
     def used_tokens(self) -> int | None:
         """Tokens of the context that the conversation takes up to its last reply; None: not known."""
-        file = self.file
-        if file is None:
-            return None
-        conversation = file.conversation
+        conversation = self.log.conversation
         last = conversation.unanswered()
         reply = conversation.entries.get((last.parent if last else conversation.head) or "")
         if reply is None:
@@ -362,12 +349,10 @@ class OpenSession:
     def move_head(self, entry_id: str | None, *, saved: bool = True) -> None:
         """Go on from another entry. Not `saved`: opened again before the next message, it is as it was.
 
-        Raises `UsageError` before the first message, `FolderError` if it cannot be written.
+        Raises `FolderError` if it cannot be written.
         """
-        if self.file is None:
-            raise UsageError(NO_CONVERSATION)
         self._background.stop()
-        self.file.move_head(entry_id, saved=saved)
+        self.log.move_head(entry_id, saved=saved)
 
     def rewind(self, number: int | None) -> int:
         """Go on after turn `number`, 0: at the beginning, None: before the last turn.
@@ -403,10 +388,8 @@ class OpenSession:
     @property
     def editing(self) -> Edit | None:
         """The edit in progress: begun, and neither sent nor cancelled."""
-        edit, file = self._edit, self.file
-        if edit is None or file is None or file.conversation.head != edit.parent:
-            return None
-        return edit
+        edit = self._edit
+        return edit if edit is not None and self.head == edit.parent else None
 
     def cancel_edit(self) -> bool:
         """Go back to where the conversation was. Returns whether there was an edit to cancel."""
@@ -419,9 +402,7 @@ class OpenSession:
     @property
     def alternatives(self) -> tuple[str, ...]:
         """The replies to choose from, as long as the conversation has not gone on from one of them."""
-        file = self.file
-        head = file.conversation.head if file is not None else None
-        return self._alternatives if head in self._alternatives else ()
+        return self._alternatives if self.head in self._alternatives else ()
 
     def offer(self, entries: tuple[str, ...]) -> None:
         """Offer these replies to choose from, for as long as one of them is the head."""
@@ -431,3 +412,11 @@ class OpenSession:
 def without_summary(system: str | None) -> str | None:
     """A system prompt without the summary of another conversation."""
     return (system or "").partition(SUMMARY_HEADING)[0].rstrip() or None
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ", ".join(map(repr, value))
+    return "the model's own" if value is None else str(value)

@@ -10,6 +10,8 @@ from chatcli import files
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import SessionNotFound, TurnOutOfRange
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
+from chatcli.store.sessions.log import SessionLog
+from chatcli.store.sessions.transcript import Transcript
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,11 @@ class SessionRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def open_existing(folder: SessionFolder, request: SessionRequest) -> SessionFile | None:
-    """The session that is requested, its head at the right turn; None if it has yet to begin.
+def open_session(folder: SessionFolder, request: SessionRequest, system: str | None = None) -> SessionLog:
+    """The session that is requested, its head at the right turn. One that has yet to begin has no file.
+
+    What is to be changed in a session is written once it goes on (`SessionLog.write_asked`). A new one has
+    the system prompt `system` by default.
 
     Raises `SessionNotFound`, `SessionLocked`, `BadName` or `TurnOutOfRange`.
     """
@@ -51,21 +56,35 @@ def open_existing(folder: SessionFolder, request: SessionRequest) -> SessionFile
     if name is None:
         if request.at is not None:
             raise TurnOutOfRange("--at needs a saved session to continue: name it with -S NAME.")
-        return None
-    session = folder.open(name)
+        conversation = Conversation(
+            request.date or "", system, settings=request.settings, effort=request.effort
+        )
+        session = SessionLog(Transcript(request.name or "", conversation))
+    else:
+        session = folder.open(name)
     try:
+        conversation = session.conversation
         if request.at is not None:
-            session.move_head(session.conversation.end_of_turn(request.at), saved=False)
+            session.move_head(conversation.end_of_turn(request.at), saved=False)
+        if request.system is not None:
+            session.set_system(request.system or None, saved=False)
+        merged = {**conversation.template_args, **request.template_args}
+        arguments = {name: value for name, value in merged.items() if value is not None}
+        session.set_template(request.effort or conversation.effort, arguments, saved=False)
     except BaseException:
         session.close()
         raise
     return session
 
 
-def begin(folder: SessionFolder, request: SessionRequest, title: str, model: str) -> SessionFile:
-    """A new session, named as requested or after `title`, which is its first message."""
-    name = request.name or folder.free_name(slug(title))
-    return folder.create(name, model=model, system=request.system or None, date=request.date)
+def save(folder: SessionFolder, session: SessionLog, title: str, model: str) -> SessionFile:
+    """A file for a session in which nothing was said yet, named as requested or after `title`."""
+    conversation, name = session.conversation, session.name or folder.free_name(slug(title))
+    file = folder.create(name, model=model, system=conversation.system, date=conversation.date or None)
+    file.set_template(conversation.effort, conversation.template_args)
+    if conversation.settings:
+        file.set_settings(conversation.settings)
+    return file
 
 
 def branch(folder: SessionFolder, name: str, at: int | None, new_name: str | None = None) -> SessionFile:

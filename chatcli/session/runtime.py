@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import operator
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -15,7 +16,6 @@ from chatcli.chat_format.template import Template, TemplateCache, tools_notice
 from chatcli.checkpoints import distributed
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
-from chatcli.conversation.tree import Conversation
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.engine.speculative import speculation_limits
 from chatcli.errors import DraftModelRefused, of_draft_model
@@ -31,8 +31,8 @@ from chatcli.settings.values import Sampling, Settings
 from chatcli.store import maintenance
 from chatcli.store.segments.budget import Budget, default_limit
 from chatcli.store.segments.segments import SegmentStore
-from chatcli.store.sessions.folder import SessionFile
 from chatcli.store.sessions.images import Gallery
+from chatcli.store.sessions.log import SessionLog
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn.prompt import TurnContext
 
@@ -91,7 +91,7 @@ class Runtime:
             vision = Vision(self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version)
             self.loaded = replace(self.loaded, vision=vision)
         self._template_cache = TemplateCache.of(self.loaded.tokenizer)
-        self._session: SessionFile | None = None
+        self._session: SessionLog | None = None
         self._budget: Budget | None = None
         if settings.cache:
             self._budget = _budget(self._sessions, settings.cache_limit, self._open_elsewhere)
@@ -159,18 +159,12 @@ class Runtime:
         own = self._worker.call(_memory_limit, models, self.settings.memory_limit)
         self.checkpoints.memory = distributed.tightest_limit(self._ranks, own)
 
-    def turn_context(self, session: SessionFile, think: bool | None, stop: Stop | None = None) -> TurnContext:
+    def turn_context(self, session: SessionLog, think: bool | None, stop: Stop | None = None) -> TurnContext:
         """`session` with this model; `stop` ends its template. The live cache is shared: a turn at a time."""
-        self._session = session
-        return replace(self.unsaved_context(session.conversation, think, stop), session=session)
-
-    def unsaved_context(
-        self, conversation: Conversation, think: bool | None, stop: Stop | None = None
-    ) -> TurnContext:
-        """A conversation without a file: its first message can be typed ahead."""
+        self._session, conversation = session, session.conversation
         template = Template(
             self.loaded.tokenizer,
-            conversation.date,
+            conversation.date or datetime.date.today().isoformat(),
             think,
             self._template_cache,
             effort=conversation.effort,
@@ -178,14 +172,7 @@ class Runtime:
             vision=self.loaded.vision,
             stop=stop,
         )
-        return TurnContext(
-            None,
-            conversation,
-            template,
-            self.checkpoints,
-            self.sampling,
-            speculation=self._speculation,
-        )
+        return TurnContext(session, template, self.checkpoints, self.sampling, self._speculation)
 
     def set_sampling(self, sampling: Sampling) -> None:
         """Choose tokens with `sampling` from the next turn on."""

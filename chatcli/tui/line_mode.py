@@ -31,8 +31,8 @@ def run(chat: LiveChat, first_message: str = "") -> None:
     """The conversation until the person leaves. Raises `ModelError` if there is no model."""
     display = LineDisplay(context=chat.model.context_size)
     print("chatcli: type a message, press Enter. /help shows the commands, Ctrl-D leaves.")
-    if (file := chat.session.file) is not None:
-        display.result(results.Opened(file.name, file.conversation, chat.notes()))
+    if (log := chat.session.log).has_begun:
+        display.result(results.Opened(log.name, log.conversation, chat.notes()))
     for download in chat.model.downloads(threading.Event()):
         display.event(download)
     display.abandon()

@@ -197,12 +197,12 @@ class Shell:
     def run(self, first_message: str = "") -> None:
         """The whole conversation; `first_message` is sent at once. Raises `ModelError` without a model."""
         session = self._chat.session
-        if session.file is None:
+        if not session.log.has_begun:
             self._screen.welcome(
                 self._chat.model.name, session.name, session.folder.count(), session.folder.folder
             )
         else:
-            self._screen.result(results.Opened(session.file.name, session.conversation, self._chat.notes()))
+            self._screen.result(results.Opened(str(session.name), session.conversation, self._chat.notes()))
         try:
             with self._live_region.attached(self._app) as start_drawing:
                 self._app.run(pre_run=lambda: self._started(start_drawing, first_message))
@@ -548,12 +548,11 @@ class Shell:
         from chatcli.tui.pickers.tree import choose_entry
 
         session = self._chat.session
-        assert session.file is not None
         chosen = await choose_entry(
             session.conversation,
             self._chat.prefill_cost,
             session.conversation.labels,
-            session.file.set_label,
+            session.log.set_label,
         )
         if chosen is not None:
             text = await asyncio.to_thread(session.go_to, chosen.entry_id)
@@ -573,7 +572,7 @@ class Shell:
         """Open or close the thinking of the reply that is coming; without one, show all that there was."""
         if self._busy:
             self._screen.reply.opened = not self._screen.reply.opened
-        elif self._chat.session.file is not None:
+        elif self._chat.session.log.has_begun:
             self._run_full_screen(show_transcript(self._chat.session.conversation))
 
     # What is drawn

@@ -96,9 +96,9 @@ def _parts(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) ->
         parts.append(Part(1, f"{count('image', images)} attached"))
     if (edit := session.editing) is not None:
         parts.append(Part(2, f"editing turn {edit.turn}, Esc cancels"))
-    # Read once: a command on another thread may close the session meanwhile.
-    elif (file := session.file) is not None and (turns := file.conversation.turn_count()):
-        branches = file.conversation.branch_count()
+    # Read once: a command on another thread may open another session meanwhile.
+    elif turns := (conversation := session.log.conversation).turn_count():
+        branches = conversation.branch_count()
         parts.append(Part(2, f"turn {turns}" + (f", {branches} branches" if branches > 1 else "")))
     model = [Part(3, portable(clean_line(Path(chat.model.name).name))), *_context(chat, turn_tokens, columns)]
     # What one waits for comes before what fits else.

@@ -116,7 +116,7 @@ def answer_each(
             yield step
         elif step.record.tokens:
             step.keep(chat)
-            chat.saved.move_head(head)
+            chat.session.move_head(head)
             yield Answered(step.number, step.record)
     yield from turn.store_problem(chat)
 
@@ -141,7 +141,7 @@ def alternatives(chat: TurnContext, count: int, cancelled: threading.Event) -> I
     yield from turn.store_problem(chat)
     shown = [kept[number] for number in sorted(kept)]
     if shown:
-        chat.saved.move_head(shown[0][1])
+        chat.session.move_head(shown[0][1])
     yield Alternatives(tuple(record for record, _ in shown), tuple(name for _, name in shown))
 
 
@@ -157,7 +157,7 @@ def _questions(
         user = turn.append(chat, text, images, parent)
         # After a message whose reply was lost, the first question comes after an empty one.
         parent = user.parent
-        chat.saved.move_head(head)
+        chat.session.move_head(head)
         try:
             yield from _prepared(chat, user, number, chat.sampling, started, cancelled)
         except (TemplateRefused, ContextFull, MemoryFull) as error:
@@ -187,7 +187,7 @@ def _prepared(
     The live cache stays at the end of that prefix until the next step is asked for.
     """
     prompt = render(chat, user)
-    record = TurnRecord(chat.saved.name, chat.conversation.turn_count(user.id))
+    record = TurnRecord(chat.session.name, chat.conversation.turn_count(user.id))
     yield from turn.prefill(chat, prompt, record, cancelled)
     record.checkpoint_bytes += turn.hand_over(chat)
     facts = provenance(chat, prompt)
@@ -214,7 +214,7 @@ def _run(
         if at_once == 1:
             yield Notice(why)
     run_all = _together if at_once > 1 else _one_by_one
-    with ReplyJournal(chat.saved) as journal:
+    with ReplyJournal(chat.session) as journal:
         for step in run_all(chat, _journalled(journal, steps), total, cancelled, at_once):
             if isinstance(step, BatchReply) and step.entry_id is not None:
                 journal.end(step.entry_id)

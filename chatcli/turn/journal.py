@@ -13,7 +13,7 @@ from chatcli.conversation.tree import Entry, new_id
 from chatcli.errors import FolderError
 from chatcli.events import TurnRecord
 from chatcli.records import ReplyRecord
-from chatcli.store.sessions.folder import SessionFile
+from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import part_line
 
 # How far the file is behind the replies.
@@ -60,7 +60,7 @@ class ReplyJournal:
     Where it is left by an error, the last parts of the replies are written.
     """
 
-    def __init__(self, session: SessionFile) -> None:
+    def __init__(self, session: SessionLog) -> None:
         self._session = session
         self._replies: dict[str, _Reply] = {}
         self._writing = threading.Lock()

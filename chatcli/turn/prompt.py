@@ -12,10 +12,10 @@ from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull
-from chatcli.records import Boundaries, ReplyRecord
+from chatcli.records import Boundaries
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.token_path import TokenPath, usable_boundaries
-from chatcli.store.sessions.folder import SessionFile
+from chatcli.store.sessions.log import SessionLog
 
 # A beginning before any message that is shorter costs more to keep than to compute.
 MIN_PREFIX_TOKENS = 16
@@ -29,31 +29,20 @@ BOUNDARY_OFFSETS: dict[Literal["before", "question", "reply"], int] = {
 
 @dataclass
 class TurnContext:
-    """A conversation, the template that renders it and the checkpoints that serve it.
+    """A session, the template that renders its conversation and the checkpoints that serve it.
 
-    `session` is its open file; None: it has none before its first message is sent. `speculation` is
-    the draft model that proposes a reply's tokens; None: there is none.
+    `speculation` is the draft model that proposes a reply's tokens; None: there is none.
     """
 
-    session: SessionFile | None
-    conversation: Conversation
+    session: SessionLog
     template: Template
     checkpoints: Checkpoints
     sampling: Sampling
     speculation: Speculation | None = None
 
     @property
-    def saved(self) -> SessionFile:
-        """The session's file, where there must be one."""
-        assert self.session is not None
-        return self.session
-
-    def note(self, reply: Entry, record: ReplyRecord) -> None:
-        """Add numbers to a reply's record, also on disk where the conversation has a file."""
-        if self.session is not None:
-            self.session.note(reply, record)
-        else:
-            self.conversation.note(reply.id, record)
+    def conversation(self) -> Conversation:
+        return self.session.conversation
 
 
 @dataclass(frozen=True)

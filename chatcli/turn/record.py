@@ -42,7 +42,7 @@ def keep(
     """`persist`, with `facts` from `provenance`: in a batch the live cache has gone on to other questions."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
     generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
-    return chat.saved.append(
+    return chat.session.append(
         Message("assistant", record.text, record.thinking),
         user.id,
         wait=False,

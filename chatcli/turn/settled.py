@@ -68,7 +68,7 @@ class SettleNotes:
             numbers["settled_by"] = fingerprint
         if ids := [*before.get("draft_segments", ()), *draft_segments(chat, reply)]:
             numbers["draft_segments"] = list(dict.fromkeys(ids))
-        chat.note(reply, numbers)
+        chat.session.note(reply, numbers)
         self._noted_end, self._noted_bytes, self._noted_at = end, self.bytes, time.monotonic()
 
     def _settled_ahead(self, before: SettledAhead | None, end: int) -> SettledAhead:

@@ -54,7 +54,7 @@ def take(
     try:
         yield from answer(chat, render(chat, user), started, cancelled)
     except (TemplateRefused, ContextFull, MemoryFull):
-        chat.saved.move_head(user.parent)
+        chat.session.move_head(user.parent)
         raise
 
 
@@ -66,7 +66,7 @@ def append(chat: TurnContext, text: str, images: Sequence[Image], parent: str | 
     if not text.strip():
         raise EmptyPrompt("The message is empty: write something.")
     message = Message("user", decodable(text), images=tuple(image.picture for image in images))
-    session, loaded = chat.saved, chat.checkpoints.loaded
+    session, loaded = chat.session, chat.checkpoints.loaded
     with vision.keeping(loaded.vision, images, loaded.name):
         if lost := session.conversation.unanswered(parent):
             # Templates want turns to alternate: a message whose reply never came gets an empty one.
@@ -80,12 +80,12 @@ def answer(chat: TurnContext, prompt: Prompt, started: float, cancelled: threadi
     A reply that never began is not kept beside another. Raises `MemoryFull`, and `RankLost` with
     what there is of the reply on disk.
     """
-    record = TurnRecord(chat.saved.name, chat.conversation.turn_count(prompt.leaf.id))
+    record = TurnRecord(chat.session.name, chat.conversation.turn_count(prompt.leaf.id))
     yield from prefill(chat, prompt, record, cancelled)
     siblings = len(chat.conversation.children(prompt.leaf.id))
     sampling = chat.sampling.shifted(siblings)
     collector = reply_collector(chat, prompt, sampling, record)
-    journal = ReplyJournal(chat.saved)
+    journal = ReplyJournal(chat.session)
     entry_id = journal.begin(prompt.leaf, record, partial(facts_of, chat, prompt))
     try:
         with journal:

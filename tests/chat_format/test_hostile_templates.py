@@ -96,7 +96,7 @@ def test_an_interrupt_ends_a_template_without_end(tmp_path: Path) -> None:
 def test_a_message_whose_template_is_stopped_leaves_the_conversation_as_it_was(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", "qwen3", template=ENDLESS)
     with Harness(model, tmp_path / "sessions") as harness:
-        session = harness.chat("talk").saved
+        session = harness.chat("talk").session
         stop = threading.Event()
         chat = harness.runtime.turn_context(session, None, stop)
         threading.Timer(0.2, stop.set).start()

@@ -52,13 +52,13 @@ def test_a_branch_in_an_open_session_equals_one_in_a_new_process(model: Path, tm
         chat = harness.chat("talk")
         for after, text in visits:
             if after:
-                chat.saved.move_head(reply_to(chat, after))
+                chat.session.move_head(reply_to(chat, after))
             records.append(harness.say(chat, text))
     for number, (after, text) in enumerate(visits):
         with Harness(model, tmp_path / "closed") as harness:
             chat = harness.chat("talk")
             if after:
-                chat.saved.move_head(reply_to(chat, after))
+                chat.session.move_head(reply_to(chat, after))
             record = harness.say(chat, text)
         assert outcome(records[number]) == outcome(record)
         assert (records[number].reused_tokens, None) == (record.reused_tokens, record.miss_reason)
@@ -72,7 +72,7 @@ def test_going_back_reads_nothing_where_every_layer_can_be_trimmed(models: Path,
         boundary = chat.conversation.path()[1].record["boundaries"]["reply"]
         flush(chat)
         shutil.rmtree(tmp_path / "kv")
-        chat.saved.move_head(reply_to(chat, MESSAGES[0]))
+        chat.session.move_head(reply_to(chat, MESSAGES[0]))
         record = harness.say(chat, OTHER_QUESTION)
     assert (boundary, None) == (record.reused_tokens, record.miss_reason)
 
@@ -88,14 +88,14 @@ def test_only_segments_that_the_branches_do_not_share_are_read(
         shared = rows_files(tmp_path)
         for text in MESSAGES[1:3]:
             harness.say(chat, text)
-        chat.saved.move_head(reply_to(chat, MESSAGES[0]))
+        chat.session.move_head(reply_to(chat, MESSAGES[0]))
         harness.say(chat, OTHER_QUESTION)
         boundary = chat.conversation.path()[-3].record["boundaries"]["reply"]
         flush(chat)
         if family != "gpt_oss":
             for file in shared:
                 flip_first_row_byte(file)
-        chat.saved.move_head(reply_to(chat, MESSAGES[2]))
+        chat.session.move_head(reply_to(chat, MESSAGES[2]))
         record = harness.say(chat, LAST_QUESTION)
         assert record.miss_reason is None
         assert boundary < record.reused_tokens

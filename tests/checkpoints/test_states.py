@@ -98,16 +98,16 @@ def test_going_back_computes_nothing_where_it_is_open_and_says_why_where_it_is_n
             harness.say(chat, text)
         first = reply_to(chat, MESSAGES[0])
         boundary = chat.conversation.path()[1].record["boundaries"]["reply"]
-        chat.saved.move_head(first)
+        chat.session.move_head(first)
         in_memory = harness.say(chat, OTHER_QUESTION)
         # The other branch has been left: its rows come from disk, its state from memory.
-        chat.saved.move_head(reply_to(chat, LONG_TALK[-1]))
+        chat.session.move_head(reply_to(chat, LONG_TALK[-1]))
         back = harness.say(chat, "And now?")
         assert (None, None) == (back.miss_reason, in_memory.miss_reason)
         assert (boundary, True) == (in_memory.reused_tokens, back.reused_tokens > boundary)
     with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
         chat = harness.chat("talk")
-        chat.saved.move_head(first)
+        chat.session.move_head(first)
         computed = harness.say(chat, OTHER_QUESTION)
         assert 0 < computed.reused_tokens < boundary
         assert f"the state at token {boundary} is not kept" in (computed.miss_reason or "")

@@ -205,7 +205,7 @@ def talk(tmp_path: Path) -> Iterator[Chat]:
         session.append(Message("assistant", "Hello!"), question.id, finish_reason="stop")
     chat = Chat(folder, "talk")
     yield chat
-    chat.session.switch(None)
+    chat.session.close()
 
 
 def test_a_branch_says_that_it_is_a_new_session(talk: Chat) -> None:

@@ -147,10 +147,10 @@ def saved(
 
 def files_to_read(model: Path, sessions: Path, name: str, at: int | None = None) -> list[Path]:
     """The files that readahead chooses for this session, opened at turn `at`."""
-    session = opening.open_existing(SessionFolder(sessions), SessionRequest(name, at=at))
-    assert session is not None
-    with session:
-        needed = readahead.needed(session.conversation, str(model))
+    session = opening.open_session(SessionFolder(sessions), SessionRequest(name, at=at))
+    assert session.is_saved
+    needed = readahead.needed(session.conversation, str(model))
+    session.close()
     assert needed is not None
     return [location.path for location in readahead.paths(sessions, needed)]
 

@@ -95,8 +95,7 @@ def test_the_system_prompt_of_an_unsaved_conversation_reaches_no_other(
     chat: LiveChat,
 ) -> None:
     say(chat, "The quick brown fox.")
-    other = chat.session.file
-    assert other is not None
+    other = chat.session.log
     chat.session.new(None)
     chat.session.set_system("Answer in rhymes.")
     name = other.name
@@ -120,9 +119,9 @@ def test_an_error_while_closing_a_session_is_reported_and_the_chat_moves_on(
     chat.session.folder.create("other", model=None, system=None).close()
     say(chat, "one")
     name = str(chat.session.name)
-    before = chat.session.file
-    assert before is not None
-    chat.session.switch(None)
+    before = chat.session.log
+    assert before.location is not None
+    chat.session.new(None)
     chat.session.switch(FailingClose(before.location))
     result = registry.run(chat, line)
     assert isinstance(result, PlainText | Opened)

@@ -275,8 +275,7 @@ def test_tools_reach_the_template_and_calls_in_history_render(thinking_model: Pa
         assert "\nsearch\n" in shell.prompt()
         head = shell.chat.session.conversation.head
         call = '<tool_call>{"name": "search"}</tool_call><|im_end|>'
-        session = shell.chat.session.file
-        assert session is not None
+        session = shell.chat.session.log
         question = session.append(Message("user", "Two."), head)
         session.append(Message("assistant", call), question.id, finish_reason="stop")
         assert shell.say("Three.").tokens

@@ -15,7 +15,8 @@ from chatcli.session.background import BackgroundWork
 from chatcli.session.opening import SessionRequest
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import DEFAULTS, NUM_DRAFT_TOKENS, ModelOptions, Sampling, Settings
-from chatcli.store.sessions.folder import SessionFile, SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.log import SessionLog
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import turn
 
@@ -67,7 +68,7 @@ class Harness:
             newest_state_bytes=0,
         )
         self.folder = SessionFolder(sessions)
-        self._opened: list[SessionFile] = []
+        self._opened: list[SessionLog] = []
         self.runtime = self.worker.call(Runtime, self.worker, self.settings, str(model))
 
     def __enter__(self) -> Harness:
@@ -80,9 +81,9 @@ class Harness:
         self.worker.close()
 
     def chat(self, name: str, system: str | None = SYSTEM, at: int | None = None) -> turn.TurnContext:
-        request = SessionRequest(name, at=at, system=system)
-        session = opening.open_existing(self.folder, request)
-        session = session or opening.begin(self.folder, request, "", "tiny")
+        session = opening.open_session(self.folder, SessionRequest(name, at=at), system)
+        if not session.is_saved:
+            session = opening.save(self.folder, session, name, "tiny")
         self._opened.append(session)
         return self.runtime.turn_context(session, None)
 

@@ -25,7 +25,9 @@ from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import DEFAULTS, ModelOptions, Sampling
 from chatcli.store.segments.segments import SegmentStore
-from chatcli.store.sessions.folder import SessionFile, SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.log import SessionLog
+from chatcli.store.sessions.transcript import Transcript
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import turn, typeahead
 from tests.support.harness import SYSTEM, finish
@@ -81,7 +83,7 @@ class ScriptedHarness:
         self.worker = Worker()
         self.folder = SessionFolder(sessions)
         self.think = think
-        self._opened: list[SessionFile] = []
+        self._opened: list[SessionLog] = []
         loaded = self.worker.call(load, str(folder), model_options=model_options)
         options = {} if think is None else {"enable_thinking": think}
         self.script = script(loaded.tokenizer, REPLY_TOKENS, **options)
@@ -104,15 +106,18 @@ class ScriptedHarness:
 
     def chat(self, name: str, at: int | None = None) -> turn.TurnContext:
         """Open session `name`, or begin it."""
-        request = SessionRequest(name, at=at, system=SYSTEM)
-        session = opening.open_existing(self.folder, request)
-        session = session or opening.begin(self.folder, request, "", "scripted")
+        session = opening.open_session(self.folder, SessionRequest(name, at=at), SYSTEM)
+        if not session.is_saved:
+            session = opening.save(self.folder, session, name, "scripted")
         self._opened.append(session)
-        return replace(self.unsaved(session.conversation), session=session)
+        return self._context(session)
 
     def unsaved(self, conversation: Conversation) -> turn.TurnContext:
-        template = Template(self.loaded.tokenizer, conversation.date, self.think)
-        return turn.TurnContext(None, conversation, template, self.checkpoints, Sampling())
+        return self._context(SessionLog(Transcript("", conversation)))
+
+    def _context(self, session: SessionLog) -> turn.TurnContext:
+        template = Template(self.loaded.tokenizer, session.conversation.date, self.think)
+        return turn.TurnContext(session, template, self.checkpoints, Sampling())
 
     def prompt(self, texts: Sequence[str], replies: Sequence[str] | None = None) -> list[int]:
         """The prompt of the turn that ends `texts`, by the tokenizer alone.

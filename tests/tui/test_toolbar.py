@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chatcli.conversation.tree import Message
+from chatcli.conversation.tree import Conversation, Message
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta
 from chatcli.session.background import BackgroundWork
 from chatcli.session.open_session import OpenSession
 from chatcli.session.opening import SessionRequest
-from chatcli.store.sessions.folder import SessionFile, SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.log import SessionLog
+from chatcli.store.sessions.transcript import Transcript
 from chatcli.tui import toolbar
 from chatcli.tui.toolbar import TokenMeter
 
@@ -43,13 +45,13 @@ class Leaving(OpenSession):
     _is_open = True
 
     @property  # type: ignore[override]
-    def file(self) -> SessionFile | None:
+    def log(self) -> SessionLog:
         self._is_open = not self._is_open
-        return None if self._is_open else self._file
+        return SessionLog(Transcript("", Conversation(""))) if self._is_open else self._log
 
-    @file.setter
-    def file(self, file: SessionFile | None) -> None:
-        self._file = file
+    @log.setter
+    def log(self, log: SessionLog) -> None:
+        self._log = log
 
 
 class Chat:

@@ -61,7 +61,7 @@ def alone(harness: Harness, chat: turn.TurnContext, text: str) -> TurnRecord:
     """The record of `text` as a turn of its own; the head is put back."""
     head = chat.conversation.head
     record = harness.say(chat, text, settle=False)
-    chat.saved.move_head(head)
+    chat.session.move_head(head)
     return record
 
 
@@ -170,7 +170,7 @@ def test_the_conversation_continues_from_any_answer(recurrent: Path, tmp_path: P
             if name == "batch":
                 answer_each(chat, QUESTIONS[:3])
                 third = chat.conversation.children(chat.conversation.head)[2]
-                chat.saved.move_head(chat.conversation.children(third.id)[0].id)
+                chat.session.move_head(chat.conversation.children(third.id)[0].id)
             else:
                 harness.say(chat, QUESTIONS[2])
             records.append(harness.say(chat, MESSAGES[2]))

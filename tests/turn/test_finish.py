@@ -115,9 +115,9 @@ def test_a_refusal_to_continue_names_its_reason(model: Path, tmp_path: Path) -> 
         assert "say something first" in refusal()
         user = turn.append(chat, SHORT_MESSAGE, (), chat.conversation.head)
         assert "never began: /regenerate answers" in refusal()
-        chat.saved.append(Message("assistant", "Yes, bu"), user.id, finish_reason="cancelled")
+        chat.session.append(Message("assistant", "Yes, bu"), user.id, finish_reason="cancelled")
         assert "tokens are not kept: /regenerate makes it anew" in refusal()
-        chat.saved.append(Message("assistant", "Yes."), user.id, finish_reason="stop")
+        chat.session.append(Message("assistant", "Yes."), user.id, finish_reason="stop")
         assert "is complete; nothing to continue" in refusal()
 
 

@@ -138,7 +138,7 @@ def test_first_token_and_logprob_match_mlx_lm(
     with open_harness(model, tmp_path / "saved", model_options=model_options) as harness:
         chat = harness.chat("talk")
         for message in (("One?", ("large", "a")), ("Two?", ("b", "wide", "large"))):
-            chat.saved.move_head(None)
+            chat.session.move_head(None)
             token, logprob = mlx_lm_first_token(harness, chat, message, pictures)
             record = say(harness, chat, message, pictures)
             assert token == record.tokens[0]
@@ -259,7 +259,7 @@ def test_regenerate_continue_and_branch_see_the_same_images(
         continued = finish(regenerate.go_on(chat, NOT_CANCELLED))
         assert continued.tokens[:6] == regenerated.tokens
         assert len(continued.tokens) == 12
-        chat.saved.move_head(chat.conversation.end_of_turn(1))
+        chat.session.move_head(chat.conversation.end_of_turn(1))
         branched = say(harness, chat, MESSAGES[1], pictures)
         assert outcome(records[1]) == outcome(branched)
 
@@ -325,7 +325,7 @@ def test_miss_reason_shows_an_image_as_a_placeholder(
     with open_harness(vision_model, tmp_path) as harness:
         chat = harness.chat("talk", system=None)
         harness.say(chat, QUESTION, images=[pictures["a"]])
-        chat.saved.set_system(SYSTEM)
+        chat.session.set_system(SYSTEM)
         reason = harness.say(chat, "And now?").miss_reason
     assert reason is not None
     assert "'user\\n[image]' → 'system\\n" in reason
@@ -399,7 +399,7 @@ def test_a_model_without_vision_refuses_a_conversation_until_it_has_no_images(
         with pytest.raises(ImagesRefused, match="This conversation has images, which this model"):
             harness.say(chat, "And now?")
         assert head == chat.conversation.head
-        chat.saved.move_head(chat.conversation.end_of_turn(1))
+        chat.session.move_head(chat.conversation.end_of_turn(1))
         assert harness.say(chat, "And now?").tokens
 
 

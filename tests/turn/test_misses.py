@@ -39,7 +39,7 @@ def say(
     """The miss reason of one turn in a process of its own. `system` changes that of the session."""
     with Harness(model, sessions, tokens=6, cache=cache) as harness:
         chat = harness.chat(name)
-        chat.saved.set_system(system)
+        chat.session.set_system(system)
         return harness.say(chat, text, settle=settle).miss_reason
 
 
@@ -92,7 +92,7 @@ def test_an_imported_session_that_was_settled_misses_nothing(model: Path, tmp_pa
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("again")
         settle(chat)
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         reason = harness.say(chat, "What is my dog's name?").miss_reason
     assert str(reason).startswith("the prompt changed at token")
 
@@ -119,7 +119,7 @@ def test_another_model_is_named_until_it_has_run_the_conversation(model: Path, t
         chat = harness.chat("talk")
         settle(chat)
         assert None is harness.say(chat, MESSAGES[1]).miss_reason
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         assert str(harness.say(chat, MESSAGES[2]).miss_reason).startswith("the prompt changed at token")
     reason = say(model, tmp_path / "saved", MESSAGES[3])
     assert f"{CHANGED} (before: {other})" == reason

@@ -167,7 +167,7 @@ def test_a_complete_reply_is_not_continued(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         user = turn.append(chat, MESSAGES[0], (), chat.conversation.head)
-        chat.saved.append(turn.Message("assistant", "Yes."), user.id, finish_reason="stop")
+        chat.session.append(turn.Message("assistant", "Yes."), user.id, finish_reason="stop")
         with pytest.raises(NothingToRepeat):
             list(regenerate.go_on(chat, threading.Event()))
         assert "Yes." == chat.conversation.path()[-1].message.content

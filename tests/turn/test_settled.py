@@ -64,7 +64,7 @@ def test_after_another_system_prompt_the_whole_conversation_counts(
 ) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         tokens = settle(harness, chat)
         if not reopened:
             check(harness.take(chat, MESSAGES[2]).record, tokens)
@@ -79,7 +79,7 @@ def test_after_another_system_prompt_the_whole_conversation_counts(
 def test_it_is_told_once(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         settle(harness, chat)
         harness.take(chat, MESSAGES[2])
         tokens = settle(harness, chat)
@@ -94,9 +94,9 @@ def test_after_going_back_to_the_first_system_prompt_nothing_was_run_again(
         chat = harness.chat("talk")
         harness.take(chat, MESSAGES[0])
         first, system = settle(harness, chat), chat.conversation.system
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         assert settle(harness, chat) > first
-        chat.saved.set_system(system)
+        chat.session.set_system(system)
         assert 0 == settle(harness, chat)
         record = harness.take(chat, MESSAGES[1]).record
     assert first == record.reused_settled_tokens
@@ -106,11 +106,11 @@ def test_after_going_back_to_the_first_system_prompt_nothing_was_run_again(
 def test_a_branch_and_a_rewind_count_what_they_have_of_it(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         tokens = settle(harness, chat)
         opening.branch_from(harness.folder, "talk", chat.conversation, None, "branch").close()
         check(harness.take(harness.chat("branch"), MESSAGES[2]).record, tokens)
-        chat.saved.move_head(chat.conversation.end_of_turn(1))
+        chat.session.move_head(chat.conversation.end_of_turn(1))
         record = harness.take(chat, MESSAGES[3]).record
     check(record, record.reused_tokens)
     assert REPLY_TOKENS < record.reused_tokens < tokens
@@ -120,7 +120,7 @@ def test_a_branch_and_a_rewind_count_what_they_have_of_it(model: Path, tmp_path:
 def test_another_reply_counts_what_its_prompt_has_of_it(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         tokens = settle(harness, chat)
         record = finish(regenerate.regenerate(chat, NEVER))
     check(record, record.reused_tokens)
@@ -141,7 +141,7 @@ def test_after_a_stopped_turn_the_reason_is_that(model: Path, tmp_path: Path) ->
 def test_a_settle_that_goes_on_adds_to_what_it_ran(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         begun, rest = settle(harness, chat, events=3), settle(harness, chat)
         assert 0 < begun and 0 < rest
         record = harness.take(chat, MESSAGES[2]).record
@@ -153,7 +153,7 @@ def test_a_settle_that_goes_on_adds_to_what_it_ran(model: Path, tmp_path: Path) 
 def test_a_turn_that_cuts_a_settle_counts_what_it_ran(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness)
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         begun = settle(harness, chat, events=3)
         record = harness.take(chat, MESSAGES[2]).record
     check(record, begun)
@@ -169,7 +169,7 @@ def test_a_settle_that_is_killed_has_told_what_it_ran(
     model = write_model(tmp_path / "model", family)
     with ScriptedHarness(model, tmp_path / "sessions") as harness:
         chat = talk(harness, 3)
-        chat.saved.set_system(OTHER_SYSTEM)
+        chat.session.set_system(OTHER_SYSTEM)
         assert harness.store is not None
         with contextlib.closing(turn.settle(chat, NEVER)) as events:
             for _ in range(6):

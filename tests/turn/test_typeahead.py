@@ -9,6 +9,8 @@ import pytest
 
 from chatcli.conversation.tree import Conversation
 from chatcli.kv import prompt_cache
+from chatcli.store.sessions.log import SessionLog
+from chatcli.store.sessions.transcript import Transcript
 from chatcli.turn import turn, typeahead
 from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness, finish, outcome
@@ -135,8 +137,8 @@ def test_a_message_typed_ahead_is_written_when_it_is_sent(model: Path, tmp_path:
 
 def test_the_first_message_of_a_conversation_is_typed_ahead_too(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path / "one") as harness:
-        before = Conversation("2026-01-01", SYSTEM)
-        ahead = type_ahead(harness.runtime.unsaved_context(before, None), LONG)
+        before = SessionLog(Transcript("", Conversation("2026-01-01", SYSTEM)))
+        ahead = type_ahead(harness.runtime.turn_context(before, None), LONG)
         chat = harness.chat("talk")
         record = send(harness, chat, LONG)
         assert record.prefilled_tokens <= 16

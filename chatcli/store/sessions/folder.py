@@ -23,7 +23,6 @@ from typing import Any
 
 from chatcli import files
 from chatcli.command_line import command_line
-from chatcli.conversation.tree import Conversation, Entry, Message, new_id
 from chatcli.errors import (
     FolderError,
     SessionError,
@@ -33,9 +32,9 @@ from chatcli.errors import (
     SessionUnreadable,
 )
 from chatcli.files import Location
-from chatcli.records import ReplyRecord
 from chatcli.store.sessions import history, listing, marker
 from chatcli.store.sessions.listing import Summary
+from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import (
     SESSION_VERSION,
     Transcript,
@@ -316,21 +315,23 @@ class SessionFolder:
         return listing.location(self.location, name)
 
 
-class SessionFile:
-    """An open session: its conversation in memory, its file locked and appended to."""
+class SessionFile(SessionLog):
+    """A session with a file, which is locked and appended to."""
+
+    is_saved = True
+    location: Location
 
     def __init__(self, path: Location, name: str | None = None) -> None:
         """`name` is what it will be called, of a session that is under a temporary name until `publish`."""
         self.location = self.temporary = path
-        self.name = name or path.stem
         self.closed = False
         self._is_published = name is None
         self._descriptor = path.open(os.O_RDWR | os.O_APPEND)
         try:
-            _lock(self._descriptor, self.name)
+            _lock(self._descriptor, name or path.stem)
             _check_still_there(self._descriptor, path)
             data = files.read_all(self._descriptor)
-            self.transcript = parse(self.name, data)
+            super().__init__(parse(name or path.stem, data))
             torn_at = self.transcript.torn_at
             self._size = len(data) if torn_at is None else torn_at
             self._torn = torn_at is not None
@@ -348,10 +349,6 @@ class SessionFile:
     def path(self) -> Path:
         """The file's path, for sentences."""
         return self.location.path
-
-    @property
-    def conversation(self) -> Conversation:
-        return self.transcript.conversation
 
     def _cut_torn_line(self) -> None:
         """Cut off what a write left unfinished, here or in a process that was killed."""
@@ -434,79 +431,6 @@ class SessionFile:
                 f"Cannot save to the session '{self.name}': another program has changed its file. "
                 "Leave, look at it, and open the session again."
             )
-
-    def append(
-        self,
-        message: Message,
-        parent: str | None,
-        *,
-        wait: bool = True,
-        entry_id: str | None = None,
-        **facts: Any,
-    ) -> Entry:
-        """Add a message under `parent` and write it, as `write` does. `entry_id`: that of its parts."""
-        entry = Entry(entry_id or new_id(), parent, message, time.time(), **facts)
-        self.write(entry_line(entry), wait=wait)
-        return self.conversation.add(entry)
-
-    def copy(self, entry: Entry) -> None:
-        """Add an entry of another session as it is."""
-        self.write(entry_line(entry))
-        self.conversation.add(entry)
-
-    def note(self, entry: Entry, record: ReplyRecord) -> None:
-        """Add numbers to the record of a reply that is on disk."""
-        self.write({"type": "note", "id": entry.id, "record": dict(record)})
-        self.conversation.note(entry.id, record)
-
-    def move_head(self, entry_id: str | None, *, saved: bool = True) -> None:
-        """Continue from another entry. Not `saved`: opened again before the next message, it is as it was."""
-        if entry_id != self.conversation.head:
-            if saved:
-                self.write({"type": "head", "id": entry_id})
-            self.conversation.head = entry_id
-
-    def set_system(self, system: str | None) -> None:
-        if system != self.conversation.system:
-            self.write({"type": "system", "content": system})
-            self.conversation.system = system
-
-    def set_model(self, model: str) -> None:
-        if model != self.conversation.model:
-            self.write({"type": "model", "model": model})
-            self.conversation.model = model
-
-    def set_date(self, date: str) -> None:
-        """`date` is ISO 8601."""
-        if date != self.conversation.date:
-            self.write({"type": "date", "date": date})
-            self.conversation.date = date
-
-    def set_template(self, effort: str | None, arguments: Mapping[str, Any]) -> None:
-        """The variables of the chat template from now on; `effort` is how much to think."""
-        conversation = self.conversation
-        if (effort, arguments) != (conversation.effort, conversation.template_args):
-            self.write({"type": "template", "effort": effort, "args": dict(arguments)})
-            conversation.effort, conversation.template_args = effort, dict(arguments)
-
-    def set_model_options(self, model_options: Mapping[str, Any]) -> None:
-        """How the model is run from now on, as `ModelOptions.asked` tells it."""
-        if model_options != self.conversation.model_options:
-            self.write({"type": "running", "running": dict(model_options)})
-            self.conversation.model_options = dict(model_options)
-
-    def set_settings(self, settings: Mapping[str, Any]) -> None:
-        """What `/set` and `/think` have set from now on, as `Conversation.settings` has it."""
-        if settings != self.conversation.settings:
-            self.write({"type": "set", "set": dict(settings)})
-            self.conversation.settings = dict(settings)
-
-    def set_label(self, entry_id: str, label: str) -> None:
-        """Bookmark an entry; an empty label takes the bookmark away."""
-        self.write({"type": "label", "id": entry_id, "label": label})
-        self.conversation.labels.pop(entry_id, None)
-        if label:
-            self.conversation.labels[entry_id] = label
 
     def moved(self, path: Location) -> None:
         """Take note that the file has been renamed."""

@@ -97,7 +97,7 @@ def test_a_lost_image_is_reported_and_the_rest_of_the_conversation_stays(
         with pytest.raises(ImagesRefused, match=r"The image cat\.png of this conversation .*Put it"):
             home.say(chat, "And now?")
         assert head == chat.conversation.head
-        chat.saved.move_head(None)
+        chat.session.move_head(None)
         assert home.say(chat, "Hello.").tokens
 
 
