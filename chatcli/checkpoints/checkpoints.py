@@ -282,9 +282,7 @@ class Checkpoints:
                         yield token
                         self._writer.put_waiting()
 
-                worker = self.worker
-                tokens = worker.pump(run_reply) if others is None else worker.pump_unless(others, run_reply)
-                with contextlib.closing(tokens):
+                with contextlib.closing(self.worker.pump(run_reply, others)) as tokens:
                     for token in tokens:
                         run.append(token.id)
                         yield token

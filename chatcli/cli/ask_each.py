@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +18,7 @@ from chatcli.cli.process import INTERRUPTED, piped_text
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError, EmptyPrompt, FolderError, UsageError
-from chatcli.events import Answered, Download, Event, Notice, Refused
+from chatcli.events import Answered, Download, Notice, Refused
 from chatcli.text import clean, decodable
 from chatcli.tui.render.progress import DownloadProgress
 
@@ -75,78 +75,51 @@ def run(
     images: Sequence[Image] = (),
     quiet: bool = False,
 ) -> None:
-    """Answer and print them all. Exits with an error code if one has no answer."""
-    printer = AnswerPrinter(questions, as_json, chat.model.context_size, quiet=quiet)
+    """Answer and print them all, each answer once all before it are printed.
+
+    Exits with an error code if one has no answer.
+    """
     from chatcli.commands import script
 
-    with script.stop_on_interrupt() as cancelled:
-        try:
-            for event in chat.answer_each(questions, cancelled, images):
-                printer.event(event)
-        finally:
-            printer.finish()
-    if cancelled.is_set():
-        raise typer.Exit(INTERRUPTED)
-    if printer.any_refused:
-        raise typer.Exit(ChatcliError.exit_code)
+    download = DownloadProgress(sys.stderr)
+    waiting: dict[int, Answered | Refused] = {}
+    printed: list[Answered | Refused] = []
 
-
-class AnswerPrinter:
-    """Prints each answer once all before it are printed."""
-
-    def __init__(
-        self,
-        questions: Sequence[str],
-        as_json: bool,
-        context_size: Callable[[], int | None],
-        *,
-        quiet: bool = False,
-    ) -> None:
-        """`context_size`: the most tokens that the model takes, None while it loads."""
-        self._quiet = quiet
-        self.any_refused = False
-        self._questions = questions
-        self._as_json = as_json
-        self._context_size = context_size
-        self._waiting: dict[int, Answered | Refused] = {}
-        self._next = 1
-        self._printed_any = False
-        self._download = DownloadProgress(sys.stderr)
-
-    def event(self, event: Event) -> None:
-        if self._quiet and isinstance(event, Download | Notice):
-            return
-        if self._download.takes(event):
-            return
-        if isinstance(event, Notice):
-            warn(event.text)
-        elif isinstance(event, Answered | Refused):
-            self._waiting[event.number] = event
-            while self._next in self._waiting:
-                self._print(self._waiting.pop(self._next))
-                self._next += 1
-
-    def finish(self) -> None:
-        """No more answers come: print those that wait for a question without one."""
-        self._download.end()
-        for number in sorted(self._waiting):
-            self._print(self._waiting.pop(number))
-
-    def _print(self, event: Answered | Refused) -> None:
-        self.any_refused |= isinstance(event, Refused)
-        if self._as_json:
-            question = {"number": event.number, "question": self._questions[event.number - 1]}
+    def show(event: Answered | Refused) -> None:
+        if as_json:
+            question = {"number": event.number, "question": questions[event.number - 1]}
             answer = {"error": event.why} if isinstance(event, Refused) else event.record.as_json()
             print_json({**question, **answer})
         else:
-            if self._printed_any:
+            if printed:
                 print(SEPARATOR)
-            self._printed_any = True
             if isinstance(event, Refused):
                 warn(f"question {event.number}: {event.why}")
             else:
                 print(clean(event.record.text), flush=True)
-                ending = finish.sentence(event.record, self._context_size())
-                if ending and sys.stderr.isatty() and not self._quiet:
+                ending = finish.sentence(event.record, chat.model.context_size())
+                if ending and sys.stderr.isatty() and not quiet:
                     warn(f"question {event.number}: {ending}")
         sys.stdout.flush()
+        printed.append(event)
+
+    with script.stop_on_interrupt() as cancelled:
+        try:
+            for event in chat.answer_each(questions, cancelled, images):
+                if (quiet and isinstance(event, Download | Notice)) or download.takes(event):
+                    continue
+                if isinstance(event, Notice):
+                    warn(event.text)
+                elif isinstance(event, Answered | Refused):
+                    waiting[event.number] = event
+                    while (due := waiting.pop(len(printed) + 1, None)) is not None:
+                        show(due)
+        finally:
+            download.end()
+            # No more come: what waits for a question without an answer.
+            for number in sorted(waiting):
+                show(waiting[number])
+    if cancelled.is_set():
+        raise typer.Exit(INTERRUPTED)
+    if any(isinstance(event, Refused) for event in printed):
+        raise typer.Exit(ChatcliError.exit_code)

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from chatcli.chat_format import token_bytes
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Entry, Message
 from chatcli.engine.batch import MAX_SEQUENCES
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import Token
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.errors import (
     ChatcliError,
@@ -61,8 +61,9 @@ from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import Transcript
 from chatcli.threads.mlx_thread import Worker
+from chatcli.threads.scheduler import Scheduler
 from chatcli.turn import turn
-from chatcli.turn.batch import NO_ROOM, BatchReply, Together, fitting
+from chatcli.turn.batch import NO_ROOM, BatchReply, Replies, fitting
 from chatcli.turn.prompt import Prompt, TurnContext, history, render, room_left
 from chatcli.turn.record import provenance
 from chatcli.turn.reply import ReplyCollector
@@ -108,12 +109,11 @@ class Job:
 
 @dataclass(eq=False, kw_only=True)
 class ServedReply(BatchReply):
-    """A reply whose events are delivered as they come; `alone` are its tokens if it is in no batch."""
+    """A reply whose events are delivered as they come."""
 
     chat: TurnContext
     deliver: Deliver
     asked: ReplyRequest
-    alone: Generator[Token] | None = None
     calls: list[str] = field(default_factory=list)
     spell: Callable[[int, str], bytes] | None = None
 
@@ -206,18 +206,16 @@ class Engine:
         self._settings = replace(settings, draft_model=None)
         self._model, self._keep = model, keep
         self.model = Path(model).name if names_folder(model) else model
-        self._changed = threading.Condition()
+        self._scheduler = Scheduler("chatcli-serve")
         self._waiting: deque[Job] = deque()
-        self._closing = False
-        self._stop_settling = threading.Event()
+        self._started = self._closing = False
         self._unsettled: deque[tuple[TurnContext, Entry]] = deque(maxlen=MAX_UNSETTLED)
-        self._taking_turns: list[ServedReply] = []
+        # Whether their next step is submitted.
+        self._stepping = False
         self._on_live_cache: ServedReply | None = None
         # When the last step ended, and what it took.
         self._stepped_at = self._step_seconds = 0.0
         self._prefilling: Job | None = None
-        self._together: Together[ServedReply] | None = None
-        self._thread: threading.Thread | None = None
         # The messages that were refused for an image, by their length and a hash of their text, and the
         # images of which the log has said that they are not shown.
         self._refused: deque[tuple[int, str]] = deque(maxlen=MAX_REMEMBERED)
@@ -228,7 +226,7 @@ class Engine:
         self._said: set[str] = set()
         # What a client that brings tools is told; empty where its tools are shown and its calls are read.
         self.tools_notice = ""
-        # Whether the scheduler's thread has ended by an error, so that nothing is replied to any more.
+        # Whether a bug has ended it, so that nothing is replied to any more.
         self.failed = False
 
     def start(self) -> None:
@@ -240,6 +238,7 @@ class Engine:
         except BaseException:
             self._worker.close()
             raise
+        self._replies: Replies[ServedReply] = Replies(self._checkpoints, MAX_SEQUENCES)
         with suppress(TemplateRefused):
             self.tools_notice = self._runtime.tools_notice()
         if self.tools_notice:
@@ -247,8 +246,7 @@ class Engine:
         folder = SessionFolder(self._settings.sessions)
         self._conversations = Conversations(folder.location if self._settings.cache or self._keep else None)
         self._kept = KeptConversations(folder, self._conversations, self._model) if self._keep else None
-        self._thread = threading.Thread(target=self._run, name="chatcli-serve", daemon=True)
-        self._thread.start()
+        self._started = True
 
     def submit(self, request: ReplyRequest, deliver: Deliver) -> threading.Event:
         """Have a request replied to, from any thread. Returns at once.
@@ -268,19 +266,18 @@ class Engine:
                 cancelled.set()
 
         job = Job(request, deliver_safely, cancelled, time.perf_counter())
-        with self._changed:
-            refusal = BROKEN if self.failed else ENDING if self._closing else None
-            if refusal is None:
-                self._waiting.append(job)
-                self._stop_settling.set()
-                self._changed.notify()
-        if refusal is not None:
-            job.deliver(ChatcliError(refusal))
+        try:
+            if self._closing:
+                raise RuntimeError
+            self._waiting.append(job)
+            self._scheduler.submit(partial(self._guarded, self._admit))
+        except RuntimeError:
+            job.deliver(self._refusal())
         return cancelled
 
     def status(self) -> Mapping[str, Any]:
         """What was asked and reused since the start (tokens), and the bytes that it takes now."""
-        counts, running, store = dict(self._counts), self._running, self._checkpoints.store
+        counts, running, store = dict(self._counts), self._replies, self._checkpoints.store
         prompt, reused = counts["prompt_tokens"], counts["reused_tokens"]
         numbers = {
             **counts,
@@ -298,15 +295,14 @@ class Engine:
 
     def close(self) -> str | None:
         """End the replies and write what is to be written. Returns what went wrong there, in a sentence."""
-        with self._changed:
-            self._closing = True
-            self._stop_settling.set()
-            if self._prefilling is not None:
-                self._prefilling.cancelled.set()
-            self._changed.notify()
-        if self._thread is None:
+        self._closing = True
+        if (job := self._prefilling) is not None:
+            job.cancelled.set()
+        if self._started:
+            self._scheduler.submit(partial(self._end_all, self._end))
+        self._scheduler.close()
+        if not self._started:
             return None
-        self._thread.join()
         problem = self._runtime.close()
         self._worker.close()
         return problem
@@ -320,62 +316,57 @@ class Engine:
     def _has_others(self) -> bool:
         """Whether more than one request is there. From any thread."""
         is_prefilling = self._prefilling is not None
-        return self._closing or bool(self._waiting) or is_prefilling or len(self._running) > 1
+        return self._closing or bool(self._waiting) or is_prefilling or len(self._replies) > 1
 
-    @property
-    def _running(self) -> list[ServedReply]:
-        together = [] if self._together is None else list(self._together.replies.values())
-        return [*self._taking_turns, *together]
-
-    def _run(self) -> None:
-        """Reply until the engine is closed. Where the scheduler itself fails, nobody is left waiting."""
-        refusal, running = ChatcliError(ENDING), self._end
+    def _guarded(self, job: Callable[..., None], *given: Any) -> None:
+        """Run a job, and see to what follows it. Where it fails, which is a bug, nobody is left waiting."""
         try:
-            self._schedule()
+            job(*given)
+            if self._closing:
+                return
+            if self._replies and not self._stepping:
+                self._stepping = True
+                self._scheduler.submit(partial(self._guarded, self._go_on))
+            elif self._unsettled and not self._replies and not self._waiting:
+                self._scheduler.idle(partial(self._guarded, self._settle))
         except Exception as error:
             logger.exception("The server has failed: start it again")
-            self.failed, refusal, running = True, ChatcliError(BROKEN), partial(self._fail, error=error)
-        with self._changed:
-            self._closing = True
+            self.failed = self._closing = True
+            self._end_all(partial(self._fail, error=error))
+
+    def _refusal(self) -> ChatcliError:
+        return ChatcliError(BROKEN if self.failed else ENDING)
+
+    def _end_all(self, end: Callable[[ServedReply], None]) -> None:
+        """End the replies that are being generated, and refuse the requests that wait."""
+        replies = list(self._replies)
+        with suppress(Exception):  # `end` says what there is to say
+            self._replies.close()
+        for reply in replies:
+            end(reply)
         if self._prefilling is not None:
-            self._prefilling.deliver(refusal)
-            self._prefilling = None
-        for reply in self._running:
-            if reply.alone is not None:
-                with suppress(Exception):  # `_fail` or `_end` says what there is to say
-                    reply.alone.close()
-            running(reply)
-        for job in self._waiting:
-            job.deliver(refusal)
-        self._end_batch()
+            self._prefilling.deliver(self._refusal())
+        while self._waiting:
+            self._waiting.popleft().deliver(self._refusal())
 
-    def _schedule(self) -> None:
-        while True:
-            with self._changed:
-                while not (self._closing or self._waiting or self._running or self._unsettled):
-                    self._changed.wait()
-                if self._closing:
-                    break
-                job = self._waiting.popleft() if self._waiting and not self._is_full() else None
-                self._prefilling = job
-                if job is None and not self._running:
-                    self._stop_settling = threading.Event()
-            if job is not None:
-                self._admit(job)
-                self._prefilling = None
-            elif self._running:
-                self._step()
-            else:
-                self._settle()
+    def _go_on(self) -> None:
+        self._stepping = False
+        self._step()
 
-    def _is_full(self) -> bool:
-        most = MAX_SEQUENCES if self._checkpoints.exact_in_batch is not False else MAX_TAKING_TURNS
-        return len(self._running) >= most
-
-    def _admit(self, job: Job) -> None:
-        """Prefill a request and have its reply generated, while the others go on."""
+    def _admit(self) -> None:
+        """Prefill the oldest request and have its reply generated, while the others go on."""
+        checkpoints = self._checkpoints
+        most = MAX_TAKING_TURNS if checkpoints.exact_in_batch is False else MAX_SEQUENCES
+        while len(self._replies) >= most and not self._closing:
+            self._step()
+        if self._closing:
+            self._end_all(self._end)
+            return
+        job = self._prefilling = self._waiting.popleft()
+        if self._closing:  # since just now: `close` may have seen no prefill
+            job.cancelled.set()
         if self._on_live_cache is not None and not job.request.count_only:
-            self._checkpoints.leave_live_cache()
+            checkpoints.leave_live_cache()
             self._on_live_cache = None
         try:
             self._prefill(job)
@@ -387,6 +378,7 @@ class Engine:
             # One request's failure is not the others'.
             logger.exception("A request failed")
             job.deliver(ChatcliError(BROKEN))
+        self._prefilling = None
 
     def _prefill(self, job: Job) -> None:
         checkpoints, cancelled = self._checkpoints, job.cancelled
@@ -415,7 +407,7 @@ class Engine:
         chat.sampling = request.sampling.over(self._runtime.sampling)
         record = TurnRecord("", len(conversation.turns()))
         loaded = checkpoints.loaded
-        checkpoints.others = Signal(self._step_is_due) if self._running else None
+        checkpoints.others = Signal(self._step_is_due) if self._replies else None
         with vision.keeping(loaded.vision, request.images, loaded.name):
             prompt = self._prompt(chat, request)
             self._say_adapted()
@@ -565,89 +557,52 @@ class Engine:
         """Have a reply generated: on the live cache if it is alone, else in the batch, else in turns."""
         checkpoints, prompt = self._checkpoints, reply.prompt
         request = replace(reply.request(reply.chat), likeliest=reply.asked.top_logprobs or 0)
-        while self._running or self._waiting:
+        while self._replies or self._waiting:
             at_once, why = fitting(reply.chat, prompt)
             if at_once > 1:
-                self._join(reply, request)
+                last = replace(request, tail=prompt.tail[-1:], prefix=prompt.tokens[:-1])
+                self._replies.batch(reply, last)
                 return
-            if why != NO_ROOM or not self._running:
+            if why != NO_ROOM or not self._replies:
                 break
             self._step()
-        while len(self._taking_turns) >= MAX_TAKING_TURNS:
+        while self._replies.in_turns >= MAX_TAKING_TURNS:
             self._step()
-        # Its first token is taken at once: another request may take the live cache before the next.
-        reply.alone = checkpoints.generate(request, reply.cancelled, others=Signal(self._has_others))
-        self._taking_turns.append(reply)
-        self._on_live_cache = reply
-        self._take_turn(reply)
 
-    def _join(self, reply: ServedReply, request: Request) -> None:
-        checkpoints, prompt = self._checkpoints, reply.prompt
-        if self._together is None:
-            self._together = Together(checkpoints, MAX_SEQUENCES)
-        last = replace(request, tail=prompt.tail[-1:], prefix=prompt.tokens[:-1])
-        self._together.add(reply, checkpoints.fork(), last)
+        def alone() -> Generator[None]:
+            tokens = checkpoints.generate(request, reply.cancelled, others=Signal(self._has_others))
+            with closing(tokens):
+                for token in tokens:
+                    if not reply.take(token):
+                        yield
+                    elif reply.collector.stopped:
+                        return
+
+        # Its first token is taken at once: another request may take the live cache before the next.
+        self._replies.take_turns(reply, alone())
+        self._on_live_cache = reply
+        self._end_those(self._replies.step_of(reply))
 
     def _step_is_due(self) -> bool:
         """Whether the running replies have waited long enough. Half of the time is the prefill's."""
         waited = time.perf_counter() - self._stepped_at
-        return bool(self._running) and waited >= max(STEP_INTERVAL_SECONDS, self._step_seconds)
+        return bool(self._replies) and waited >= max(STEP_INTERVAL_SECONDS, self._step_seconds)
 
     def _step(self) -> None:
         """A token of each reply that is being generated."""
         began = time.perf_counter()
-        self._take_tokens()
+        self._end_those(self._replies.step())
         self._stepped_at = time.perf_counter()
         self._step_seconds = self._stepped_at - began
 
-    def _take_tokens(self) -> None:
-        for reply in list(self._taking_turns):
-            self._take_turn(reply)
-        together = self._together
-        if together is None or not together.replies:
-            return
-        try:
-            for reply in together.drop_cancelled():
+    def _end_those(self, ended: Iterator[tuple[ServedReply, Exception | None]]) -> None:
+        for reply, error in ended:
+            if self._on_live_cache is reply:
+                self._on_live_cache = None
+            if error is None:
                 self._end(reply)
-            for reply in together.step():
-                self._end(reply)
-        except Exception as error:
-            # The batch cannot be trusted any more; the requests that wait have another.
-            self._end_batch()
-            for reply in together.replies.values():
+            else:
                 self._fail(reply, error)
-
-    def _end_batch(self) -> None:
-        """Let the batch go, whatever state an error has left it in."""
-        together, self._together = self._together, None
-        if together is not None:
-            try:
-                together.close()
-            except Exception:
-                logger.exception("A batch could not be closed")
-
-    def _take_turn(self, reply: ServedReply) -> None:
-        """The next token of a reply that is in no batch."""
-        assert reply.alone is not None
-        try:
-            token = next(reply.alone, None)
-            ended = token is None or reply.take(token)
-            if ended and reply.collector.stopped:
-                reply.alone.close()
-            elif ended:
-                next(reply.alone, None)
-        except Exception as error:
-            self._leave(reply)
-            self._fail(reply, error)
-            return
-        if ended:
-            self._leave(reply)
-            self._end(reply)
-
-    def _leave(self, reply: ServedReply) -> None:
-        self._taking_turns.remove(reply)
-        if self._on_live_cache is reply:
-            self._on_live_cache = None
 
     def _fail(self, reply: ServedReply, error: Exception) -> None:
         if not isinstance(error, ChatcliError):
@@ -685,10 +640,11 @@ class Engine:
             self._unsettled.append((chat, entry))
         reply.deliver(ReplyDone(record, calls, reply.collector.stop_text))
 
-    def _settle(self) -> None:
+    def _settle(self, stop: threading.Event) -> None:
         """Run the newest reply as history will show it, until somebody asks: it is the likeliest to go on."""
+        if stop.is_set() or self._replies or not self._unsettled:
+            return
         chat, entry = self._unsettled[-1]
-        stop = self._stop_settling
         # The client's own has ended the request.
         chat = replace(chat, template=chat.template.stopped_by(stop))
         try:

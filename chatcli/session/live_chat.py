@@ -50,7 +50,7 @@ class LiveChat:
 
         Unless `load_at_once`, loading begins with `model.load`, or when the model is waited for.
 
-        Raises `FolderError` if the sessions folder cannot be written, and as `opening.open_existing` does.
+        Raises `FolderError` if the sessions folder cannot be written, and as `opening.open_session` does.
         """
         marker.claim(settings.sessions)
         files.check_writable(settings.sessions)
@@ -67,16 +67,12 @@ class LiveChat:
         self._notes = list(recovered(self.session.log.transcript))
         if overridden := self.session.overridden(request.flags):
             self._notes.append(overridden)
-        log, saved = self.session.log, self.session.log.conversation
-        options, from_session = settings.model_options, False
-        if model:
-            name = absolute(model)
-        elif not log.is_saved:
-            name = absolute(settings.model)
-        else:
-            from_session = bool(saved.model)
-            name = aliased(saved.model, settings.models) if saved.model else absolute(settings.model)
+        saved, options = self.session.log.conversation, settings.model_options
+        if from_session := not model and bool(saved.model):
+            name = aliased(str(saved.model), settings.models)
             options = options.resumed(saved.model_options, request.model_options)
+        else:
+            name = absolute(model or settings.model)
         self.model = ModelSlot(
             replace(settings, sampling=self.session.sampling),
             name,
@@ -88,8 +84,7 @@ class LiveChat:
             load_at_once=load_at_once,
             from_session=from_session,
         )
-        if log.is_saved:
-            self._read_ahead(saved, name)
+        self._read_ahead(saved, name)
 
     def _read_ahead(self, conversation: Conversation, model: str) -> None:
         """Have the system read the conversation's checkpoint from disk while its model loads."""
@@ -162,12 +157,12 @@ class LiveChat:
         loading nothing of MLX can be ended: the chat is `abandoned`, and the process may go without it.
         """
         self._closing.set()
-        self.background.cancel()
+        self.background.scheduler.cancel()
         if self.model.loading:
             self.model.abandon()
             return None
         if not self.model.changing:
-            self.background.close()
+            self.background.scheduler.close()
         with suppress(FolderError):  # it is a statistic
             self.session.note_upkeep(self.model.leave())
         problem = self.session.close()

@@ -260,7 +260,7 @@ class ModelSlot:
         if name is not None:
             cancelled = threading.Event()
             progress = LoadProgress(name, cancelled, self._report)
-            loading = runtime.load_draft_model(name, progress.weights, progress.download)
+            loading = self._worker.submit(runtime.load_draft_model, name, progress.weights, progress.download)
             try:
                 draft_model = _result(loading, self._cancelled)
             finally:
@@ -294,12 +294,14 @@ class ModelSlot:
 
 
 class LoadProgress:
-    """Reports how far a model is on its way into memory; raises `KeyboardInterrupt` once `cancelled`."""
+    """Reports how far a model is on its way into memory; raises `KeyboardInterrupt` once `cancelled`.
+
+    `report` takes a text, and the download's state while there is a download.
+    """
 
     def __init__(
         self, name: str, cancelled: threading.Event, report: Callable[[str, Download | None], None]
     ) -> None:
-        """`report` takes a text, and the download's state while there is a download."""
         self._cancelled, self._report = cancelled, report
         self.begin(name)
 
@@ -308,15 +310,12 @@ class LoadProgress:
         self._name = base_name(name)
 
     def weights(self, fraction: float) -> None:
-        self._go_on(f"loading {self._name}… {fraction * 100:.0f} %", None)
+        self.download(None, f"loading {self._name}… {fraction * 100:.0f} %")
 
-    def download(self, download: Download) -> None:
-        self._go_on(f"downloading {self._name}… {download}", download)
-
-    def _go_on(self, activity: str, download: Download | None) -> None:
+    def download(self, download: Download | None, activity: str = "") -> None:
         if self._cancelled.is_set():
             raise KeyboardInterrupt
-        self._report(activity, download)
+        self._report(activity or f"downloading {self._name}… {download}", download)
 
 
 def absolute(name: str) -> str:

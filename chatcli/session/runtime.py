@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import operator
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
 
@@ -67,11 +66,10 @@ class Runtime:
         self._worker, self._ranks = worker, ranks
         draft_model: LoadedModel | None = None
         if settings.draft_model is not None:
-            self._check_may_speculate()
             # It is small: an error in it comes before the wait for the other model.
             loading(settings.draft_model)
             with of_draft_model():
-                draft_model = worker.call(self._load_draft_model, settings.draft_model, progress, downloading)
+                draft_model = worker.call(self.load_draft_model, settings.draft_model, progress, downloading)
         renderer.start()
         loading(name)
         with distributed.loading(ranks, settings, name):
@@ -94,13 +92,17 @@ class Runtime:
         self._session: SessionLog | None = None
         self._budget: Budget | None = None
         if settings.cache:
-            self._budget = _budget(self._sessions, settings.cache_limit, self._open_elsewhere)
+            limit = settings.cache_limit
+            if limit is None:
+                with files.explained(f"read the checkpoints in {self._sessions}"):
+                    limit = default_limit(self._sessions)
+            self._budget = Budget(self._sessions, limit, self._open_elsewhere)
         self._store = self._open_store(self.loaded)
         worker.at_end(worker.call(device.hold, settings.memory_limit))
         self.checkpoints = Checkpoints(worker, self.loaded, self._store, ranks=ranks)
         self._speculation: Speculation | None = None
         with of_draft_model():
-            self._speculate_with(draft_model)
+            self.speculate_with(draft_model)
 
     def _open_store(self, loaded: LoadedModel) -> SegmentStore | None:
         """A model's store, within the limit for all models; None without a cache."""
@@ -112,21 +114,16 @@ class Runtime:
             self._sessions, fingerprint, written, settings.recompute_seconds, settings.newest_state_bytes
         )
 
-    def _check_may_speculate(self) -> None:
-        """Raises `DraftModelRefused` where there cannot be a draft model."""
-        if self._ranks.size > 1:
-            raise DraftModelRefused("Ranks have no draft model: leave out --draft-model, or run one process.")
-
     def load_draft_model(
         self, name: str, progress: Callable[[float], None], downloading: hub.DownloadCallback
-    ) -> Future[LoadedModel]:
-        """Load a draft model on the worker's thread."""
-        return self._worker.submit(self._load_draft_model, name, progress, downloading)
-
-    def _load_draft_model(
-        self, name: str, progress: Callable[[float], None], downloading: hub.DownloadCallback
     ) -> LoadedModel:
-        """Its cache is quantized as the model's own, but not limited in size. Raises as `load` does."""
+        """A draft model, whose cache is quantized as the model's own, but not limited in size.
+
+        For the worker's thread.
+        Raises `DraftModelRefused` where there cannot be one, and as `load` does.
+        """
+        if self._ranks.size > 1:
+            raise DraftModelRefused("Ranks have no draft model: leave it out, or run one process.")
         settings = self.settings
         model_options = replace(settings.model_options, max_kv_size=None, adapter_path=None)
         return load(
@@ -143,10 +140,6 @@ class Runtime:
 
         Raises `DraftModelRefused`, and keeps the one before.
         """
-        self._check_may_speculate()
-        self._speculate_with(draft_model)
-
-    def _speculate_with(self, draft_model: LoadedModel | None) -> None:
         speculation, models = None, [self.loaded]
         if draft_model is not None:
             limits = self._worker.call(speculation_limits, self.loaded, draft_model)
@@ -241,11 +234,3 @@ def _memory_limit(models: Sequence[LoadedModel], limit: int | None) -> MemoryLim
         return None  # a turn will say what this model cannot do
     weights = sum(weight_bytes(each.model) for each in models)
     return MemoryLimit(limit, weights, reduce(operator.add, caches))
-
-
-def _budget(folder: Location, limit: int | None, open_elsewhere: Callable[[], set[str]]) -> Budget:
-    """Raises `FolderError`."""
-    if limit is None:
-        with files.explained(f"read the checkpoints in {folder}"):
-            limit = default_limit(folder)
-    return Budget(folder, limit, open_elsewhere)

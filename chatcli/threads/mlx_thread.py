@@ -11,7 +11,7 @@ import contextlib
 import queue
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -74,36 +74,20 @@ class Worker:
         finally:
             self.call(getattr(steps, "close", _nothing))
 
-    def pump(self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Generator[T]:
-        """`stream`, but the thread runs ahead of the consumer.
+    def pump(self, work: Callable[[], Iterator[T]], others: StopSignal | None = None) -> Generator[T]:
+        """`stream`, but the thread runs ahead of the consumer, unless there are `others`.
 
-        Nothing else can run on the thread before the last item, or before this iterator is closed.
+        While they are set other work may run between two items; else nothing can before the last one, or
+        before this iterator is closed.
         """
-        items: queue.SimpleQueue[T | None] = queue.SimpleQueue()
-        stopped = threading.Event()
-        done = self.submit(_fill, items, stopped, partial(work, *args, **kwargs))
-        if self._open is not None:
-            done.add_done_callback(lambda _: items.put(None))
-        try:
-            while (item := items.get()) is not None:
-                yield item
-        finally:
-            stopped.set()
-            done.result()
-
-    def pump_unless(
-        self, others: StopSignal, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> Generator[T]:
-        """`pump` while there are no `others`, else `stream`: then other work may run between two items.
-
-        What had run ahead by then comes first.
-        """
-        steps = self.call(work, *args, **kwargs)
-        closed = threading.Event()
+        steps, closed = self.call(work), threading.Event()
+        signals = [closed] if others is None else [closed, others]
         try:
             while True:
                 items: queue.SimpleQueue[T | None] = queue.SimpleQueue()
-                ahead = self.submit(_fill_until, items, (closed, others), steps)
+                ahead = self.submit(_fill, items, signals, steps)
+                if self._open is not None:
+                    ahead.add_done_callback(lambda _, items=items: items.put(None))  # type: ignore[misc]
                 while (item := items.get()) is not None:
                     yield item
                 if ahead.result():
@@ -111,6 +95,7 @@ class Worker:
         finally:
             closed.set()
             self.call(getattr(steps, "close", _nothing))
+            ahead.result()
 
     def at_end(self, work: Callable[[], object]) -> None:
         """Run `work` on the thread at `close`, in reverse order."""
@@ -145,21 +130,7 @@ def _end(waited: Future[Any], error: Exception) -> None:
         waited.set_exception(error)
 
 
-def _fill(
-    items: queue.SimpleQueue[T | None], stopped: threading.Event, work: Callable[[], Iterator[T]]
-) -> None:
-    try:
-        for item in work():
-            items.put(item)
-            if stopped.is_set():
-                break
-    finally:
-        items.put(None)
-
-
-def _fill_until(
-    items: queue.SimpleQueue[T | None], signals: Iterable[StopSignal], steps: Iterator[T]
-) -> bool:
+def _fill(items: queue.SimpleQueue[T | None], signals: Sequence[StopSignal], steps: Iterator[T]) -> bool:
     """Put at least one item, and more until a signal is set. Returns whether there are no more."""
     try:
         for item in steps:

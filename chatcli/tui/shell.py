@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ class Shell:
         self._queue = SubmissionQueue()
         self._meter = toolbar.TokenMeter()
         # Jobs are turns and commands. Full-screen lists keep the shell busy, too.
-        self._executor = ThreadPoolExecutor(1, "chatcli-turn")
+        self._scheduler = chat.background.scheduler
         self._job: Future[Outcome] | None = None
         self._busy = False
         # Whether the job is a reply: it may take minutes, so what only reads does not wait for it.
@@ -208,7 +208,8 @@ class Shell:
                 self._app.run(pre_run=lambda: self._started(start_drawing, first_message))
         finally:
             self._cancelled.set()
-            self._executor.shutdown()
+            if self._job is not None:
+                wait([self._job])
         if self._job is not None:
             # It ended after the person left: `_job_ended` has not been called.
             self._error = self._error or self._job.exception()
@@ -235,19 +236,18 @@ class Shell:
         loop.add_signal_handler(signal.SIGTSTP, self._suspend)
         # After the first drawing, which comes next: to import MLX would keep the interpreter from it.
         loop.call_soon(self._prepare_reply)
-        if not first_message:
-            self._idle()
-            return
-        try:
-            self._accept(first_message)
-        except ChatcliError as error:
-            self._screen.error(str(error))
-            self._composer.set_text(first_message)
+        if first_message:
+            try:
+                self._accept(first_message)
+            except ChatcliError as error:
+                self._screen.error(str(error))
+                self._composer.set_text(first_message)
 
     def _prepare_reply(self) -> None:
-        """Begin to load what the prompt does not need: the model, and what draws its reply."""
+        """Begin to load what the prompt does not need: the model, and what draws its reply. Then go on."""
         self._chat.model.load()
-        self._executor.submit(self._screen.reply.prepare)
+        self._scheduler.submit(self._screen.reply.prepare)
+        self._next()
 
     # A message or a command, from Enter to its end
 
@@ -316,7 +316,7 @@ class Shell:
             with contextlib.suppress(RuntimeError):  # the person has left meanwhile: see `run`
                 loop.call_soon_threadsafe(self._job_ended, job)
 
-        self._job = self._executor.submit(run)
+        self._job = self._scheduler.submit(run)
         self._job.add_done_callback(ended)
 
     def _execute(self, submission: Submission) -> Outcome:
@@ -427,7 +427,7 @@ class Shell:
 
     def _interrupt(self) -> None:
         """Stop what runs, and what is computed ahead; without a turn, leave at the second time."""
-        self._chat.background.halt()
+        self._scheduler.halt()
         if self._busy:
             self._stop()
         elif time.monotonic() - self._interrupted_at < LEAVE_SECONDS:
@@ -439,7 +439,7 @@ class Shell:
         """Stop what runs, else cancel an edit, else clear the box or open the tree at the second time."""
         is_second = time.monotonic() - self._escaped_at < DOUBLE_ESCAPE_SECONDS
         if is_second or self._chat.background.catching_up:
-            self._chat.background.halt()
+            self._scheduler.halt()
         if self._busy:
             self._stop()
         elif self._chat.session.editing is not None:

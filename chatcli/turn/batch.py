@@ -6,11 +6,12 @@ Where the cache cannot be batched, replies are generated one by one.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -33,7 +34,6 @@ from chatcli.events import (
 )
 from chatcli.kv import prompt_cache
 from chatcli.kv.memory_limit import MemoryLimit
-from chatcli.kv.prompt_cache import PromptCache
 from chatcli.records import ReplyRecord
 from chatcli.settings.values import Sampling
 from chatcli.turn import turn
@@ -199,7 +199,11 @@ def _prepared(
 def _run(
     chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, max_at_once: int | None
 ) -> Iterator[Step]:
-    """What `steps` yields, with each reply only when it has ended, or was cut."""
+    """What `steps` yields, with each reply only when it has ended, or was cut.
+
+    A question joins as soon as there is room for its sequence. Where there is for one only, each reply is
+    generated on the live cache, like that of any other turn.
+    """
     for step in steps:
         if isinstance(step, BatchReply):
             steps = itertools.chain([step], steps)
@@ -213,20 +217,33 @@ def _run(
         at_once = min(at_once, most)
         if at_once == 1:
             yield Notice(why)
-    run_all = _together if at_once > 1 else _one_by_one
-    with ReplyJournal(chat.session) as journal:
-        for step in run_all(chat, _journalled(journal, steps), total, cancelled, at_once):
-            if isinstance(step, BatchReply) and step.entry_id is not None:
-                journal.end(step.entry_id)
-            yield step
-
-
-def _journalled(journal: ReplyJournal, steps: Iterator[Step]) -> Iterator[Step]:
-    """`steps`, where each reply is written to the session's file from now on."""
-    for step in steps:
-        if isinstance(step, BatchReply):
-            step.entry_id = journal.begin(step.prompt.leaf, step.record, step.facts.copy)
-        yield step
+    replies: Replies[BatchReply] = Replies(chat.checkpoints, at_once)
+    done = tokens = 0
+    with contextlib.closing(replies), ReplyJournal(chat.session) as journal:
+        while True:
+            while len(replies) < at_once and not cancelled.is_set():
+                if (reply := next(steps, None)) is None:
+                    break
+                if not isinstance(reply, BatchReply):
+                    yield reply
+                    continue
+                reply.entry_id = journal.begin(reply.prompt.leaf, reply.record, reply.facts.copy)
+                if at_once > 1:
+                    replies.batch(reply, reply.request(chat))
+                else:
+                    given = reply.prompt, reply.sampling, reply.collector, reply.started, cancelled
+                    replies.take_turns(reply, turn.generate(chat, *given))
+            if not replies:
+                return
+            for reply, error in replies.step():
+                if error is not None:
+                    raise error
+                if at_once > 1:
+                    reply.finish(chat)
+                done, tokens = done + 1, tokens + len(reply.record.tokens)
+                journal.end(str(reply.entry_id))
+                yield reply
+            yield Batched(done, total, tokens + sum(len(reply.record.tokens) for reply in replies))
 
 
 def fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
@@ -247,78 +264,77 @@ def fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
     return (max_at_once if checkpoints.exact_in_batch else 1), DIFFERS
 
 
-class Together(Generic[R]):
-    """The replies that are generated in one batch. One may join at any time; one that ends leaves."""
+class Replies(Generic[R]):
+    """The replies that are being generated: in one batch, or in turns. Others may join at any time."""
 
     def __init__(self, checkpoints: Checkpoints, max_at_once: int) -> None:
-        self._call = checkpoints.worker.call
-        self._batch = self._call(Batch, checkpoints.loaded, max_at_once)
-        self.replies: dict[int, R] = {}
+        """At most `max_at_once` fit in the batch."""
+        self._checkpoints, self._max_at_once = checkpoints, max_at_once
+        self._batch: Batch | None = None
+        self._batched: dict[int, R] = {}
+        self._in_turns: dict[R, Generator[object]] = {}
 
-    def add(self, reply: R, cache: PromptCache, request: Request) -> None:
-        """Go on from `cache`, which holds all that comes before the request's tail."""
-        self.replies[self._call(self._batch.add, cache, request)] = reply
+    def __iter__(self) -> Iterator[R]:
+        return iter([*self._in_turns, *self._batched.values()])
 
-    def step(self) -> Iterator[R]:
-        """Give each reply its next token. Yields those that have ended."""
-        for number, token in self._call(self._batch.step):
-            if self.replies[number].take(token):
-                yield self._drop(number)
+    def __len__(self) -> int:
+        return len(self._in_turns) + len(self._batched)
 
-    def drop_cancelled(self) -> Iterator[R]:
-        """Give up the replies that nobody waits for any more."""
-        for number in [number for number, reply in self.replies.items() if reply.cancelled.is_set()]:
-            yield self._drop(number)
+    @property
+    def in_turns(self) -> int:
+        """How many take turns, each with a cache of its own."""
+        return len(self._in_turns)
 
-    def _drop(self, number: int) -> R:
-        self._call(self._batch.drop, number)
-        return self.replies.pop(number)
+    def batch(self, reply: R, request: Request) -> None:
+        """Generate it in the batch, on a fork of the live cache, which holds all but the request's tail."""
+        call, loaded = self._checkpoints.worker.call, self._checkpoints.loaded
+        self._batch = self._batch or call(Batch, loaded, self._max_at_once)
+        self._batched[call(self._batch.add, self._checkpoints.fork(), request)] = reply
+
+    def take_turns(self, reply: R, steps: Generator[object]) -> None:
+        """Generate it by itself: each of `steps` collects a token."""
+        self._in_turns[reply] = steps
+
+    def step(self) -> Iterator[tuple[R, Exception | None]]:
+        """Give each reply its next token. Yields those that have ended, some by an error."""
+        for reply in list(self._in_turns):
+            yield from self.step_of(reply)
+        if self._batch is None or not self._batched:
+            return
+        call, ended = self._checkpoints.worker.call, []
+        try:
+            for number in [number for number, reply in self._batched.items() if reply.cancelled.is_set()]:
+                call(self._batch.drop, number)
+                ended.append(self._batched.pop(number))
+            for number, token in call(self._batch.step):
+                if self._batched[number].take(token):
+                    call(self._batch.drop, number)
+                    ended.append(self._batched.pop(number))
+        except Exception as error:
+            # The batch cannot be trusted any more, nor be closed for sure: who joins next has another.
+            failed, batch = list(self._batched.values()), self._batch
+            self._batch, self._batched = None, {}
+            with contextlib.suppress(Exception):
+                call(batch.close)
+            yield from ((reply, error) for reply in failed)
+        yield from ((reply, None) for reply in ended)
+
+    def step_of(self, reply: R) -> Iterator[tuple[R, Exception | None]]:
+        """`step`, for one of those that take turns."""
+        try:
+            next(self._in_turns[reply])
+            return
+        except StopIteration:
+            ended = None
+        except Exception as error:
+            ended = error
+        del self._in_turns[reply]
+        yield reply, ended
 
     def close(self) -> None:
         """Give up the replies that have not ended."""
-        self._call(self._batch.close)
-
-
-def _together(
-    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, max_at_once: int
-) -> Iterator[Step]:
-    """Continuous batching: a question joins as soon as there is room for its sequence."""
-    checkpoints = chat.checkpoints
-    together: Together[BatchReply] = Together(checkpoints, max_at_once)
-    done = tokens = 0
-    try:
-        while not cancelled.is_set():
-            while len(together.replies) < max_at_once and (step := next(steps, None)) is not None:
-                if isinstance(step, BatchReply):
-                    together.add(step, checkpoints.fork(), step.request(chat))
-                else:
-                    yield step
-            if not together.replies:
-                return
-            tokens += len(together.replies)
-            for reply in together.step():
-                done += 1
-                reply.finish(chat)
-                yield reply
-            yield Batched(done, total, tokens)
-    finally:
-        together.close()
-    for reply in together.replies.values():
-        reply.finish(chat)
-        yield reply
-
-
-def _one_by_one(
-    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, max_at_once: int
-) -> Iterator[Step]:
-    """Each on the live cache, like any other turn."""
-    done = tokens = 0
-    for step in steps:
-        if not isinstance(step, BatchReply):
-            yield step
-            continue
-        record = step.record
-        for _ in turn.generate(chat, step.prompt, step.sampling, step.collector, step.started, cancelled):
-            yield Batched(done, total, tokens + len(record.tokens))
-        done, tokens = done + 1, tokens + len(record.tokens)
-        yield step
+        for steps in self._in_turns.values():
+            steps.close()
+        if self._batch is not None:
+            self._checkpoints.worker.call(self._batch.close)
+        self._batch, self._batched, self._in_turns = None, {}, {}

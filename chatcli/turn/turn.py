@@ -139,7 +139,7 @@ def generate(
     collector: ReplyCollector,
     started: float,
     cancelled: threading.Event,
-) -> Iterator[Event]:
+) -> Generator[Event]:
     """Run the prompt's tail and stream the reply, thinking apart from text. `started` is the turn's."""
     record, tail_started = collector.record, time.perf_counter()
     record.checkpoint_bytes += follow(chat.speculation, prompt.path, cancelled)

@@ -203,7 +203,7 @@ def test_what_is_computed_ahead_can_be_ended_and_begun_again(models: Path, tmp_p
     chat = LiveChat(small_chunks, SessionRequest("talk"), str(models / "qwen3_5"), background=work)
     chat.settle_behind()
     wait_until(lambda: work.catching_up)
-    work.halt()
+    work.scheduler.halt()
     wait_until(lambda: not work.settling)
     assert READY not in work.reports
     chat.settle_behind()

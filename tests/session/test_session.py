@@ -104,6 +104,37 @@ def test_the_system_prompt_of_an_unsaved_conversation_reaches_no_other(
     assert None is chat.session.folder.read(name).conversation.system
 
 
+def test_a_session_is_there_before_its_first_message_and_on_disk_with_it(chat: LiveChat) -> None:
+    chat.session.new("talk")
+    for line in ("/system Answer in rhymes.", "/date 2026-01-02", "/set temp 0.3"):
+        registry.run(chat, line)
+    log = chat.session.log
+    assert ("Answer in rhymes.", "2026-01-02", {"temp": 0.3}) == (
+        log.conversation.system,
+        log.conversation.date,
+        log.conversation.settings,
+    )
+    assert [] == chat.session.folder.names()
+    with pytest.raises(UsageError, match="say something first"):
+        registry.run(chat, "/tree")
+    say(chat, "My dog is called Biscuit.")
+    saved = chat.session.folder.read("talk").conversation
+    assert ("Answer in rhymes.", "2026-01-02", {"temp": 0.3}) == (saved.system, saved.date, saved.settings)
+
+
+def test_what_is_asked_of_a_session_is_used_at_once_and_written_with_its_next_message(
+    models: Path, tmp_path: Path
+) -> None:
+    SessionFolder(settings(tmp_path).sessions).create("talk", model=None, system="One.").close()
+    request = SessionRequest("talk", system="Two.")
+    chat = LiveChat(settings(tmp_path), request, str(models / "qwen3"))
+    assert "Two." == chat.session.system
+    assert "One." == chat.session.folder.read("talk").conversation.system
+    say(chat, "My dog is called Biscuit.")
+    assert "Two." == chat.session.folder.read("talk").conversation.system
+    chat.close()
+
+
 class FailingClose(SessionFile):
     """A session file whose last write fails when it is closed."""
 
@@ -337,10 +368,10 @@ def test_a_replaced_typeahead_has_ended_when_a_turn_begins(models: Path, tmp_pat
     chat.background.stop()
     chat.type_ahead("river " * 900)
     first = chat.background._typeahead
-    wait_until(lambda: first is not None and first.running())
+    wait_until(lambda: first is not None and first.future.running())
     chat.type_ahead("another")
     chat.background.stop()
-    assert first is not None and first.done()
+    assert first is not None and first.future.done()
     chat.close()
 
 
