@@ -111,27 +111,23 @@ class Job:
 class ServedReply(BatchReply):
     """A reply whose events are delivered as they come."""
 
-    chat: TurnContext
     deliver: Deliver
     asked: ReplyRequest
     calls: list[str] = field(default_factory=list)
     spell: Callable[[int, str], bytes] | None = None
 
     def take(self, token: Token) -> bool:
-        if self.record.time_to_first_token is None:
-            self.record.time_to_first_token = time.perf_counter() - self.started
         if self.asked.top_logprobs is not None and token.finish_reason != "stop":
-            checkpoints = self.chat.checkpoints
+            checkpoints = self.context.checkpoints
             (logprob,) = checkpoints.floats([token.logprob])
             decode = checkpoints.loaded.tokenizer.decode
             top = tuple((each, self._spelled(each, decode([each])), value) for each, value in token.likeliest)
             self.deliver(TokenLogprob(token.id, self._spelled(token.id, token.text), logprob, top))
-        self._deliver(self.collector.take(token))
-        return self.collector.stopped or token.finish_reason is not None
+        return super().take(token)
 
     def _spelled(self, token: int, added: str) -> str:
         """A token's bytes as text; `added` is what it has added to the reply."""
-        tokenizer = self.chat.checkpoints.loaded.tokenizer
+        tokenizer = self.context.checkpoints.loaded.tokenizer
         if self.spell is None:
             self.spell = token_bytes.speller(tokenizer)
         data = self.spell(token, added)
@@ -139,11 +135,7 @@ class ServedReply(BatchReply):
             data = token_bytes.without_first_space(tokenizer, token, data)
         return token_bytes.as_text(data)
 
-    def finish(self, chat: TurnContext) -> None:
-        self._deliver(self.collector.finish())
-        self.record.logprobs = chat.checkpoints.floats(self.collector.logprobs)
-
-    def _deliver(self, events: Iterator[Event]) -> None:
+    def show(self, events: Iterator[Event]) -> None:
         for event in events:
             if isinstance(event, TextDelta | ThinkingDelta):
                 self.deliver(event)
@@ -160,29 +152,6 @@ class ServedReply(BatchReply):
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-def _texts(request: ReplyRequest) -> Iterator[str]:
-    """What a prompt is made of."""
-    yield request.prompt or ""
-    for message in request.messages:
-        yield message.content
-        for call in message.tool_calls:
-            yield call.name
-            yield call.arguments
-    for tool in request.tools:
-        yield json.dumps(tool, ensure_ascii=False)
-
-
-def _unshown(request: ReplyRequest) -> Iterator[str]:
-    """What a template is given besides, of which it may show all or nothing."""
-    for message in request.messages:
-        yield message.thinking
-        yield message.tool_call_id
-        for call in message.tool_calls:
-            yield call.id
-    yield request.effort or ""
-    yield json.dumps(dict(request.arguments), ensure_ascii=False)
 
 
 def new_call_id() -> str:
@@ -395,50 +364,60 @@ class Engine:
         request = job.request
         think = self._settings.think if request.think is None else request.think
         conversation = self._conversations.conversation(request, self._model)
+        question = conversation.entries[str(conversation.head)]
         session = SessionLog(Transcript("", conversation))
-        chat = self._runtime.turn_context(session, think, Signal(lambda: self._ends_rendering(job)))
+        context = self._runtime.turn_context(session, think, Signal(lambda: self._ends_rendering(job)))
+        loaded = checkpoints.loaded
         if request.count_only:
-            self._count_prompt(chat, job)
+            # Also a prompt that does not fit.
+            with vision.keeping(loaded.vision, request.images, loaded.name):
+                tokens = len(context.template.prompt(history(context, question)))
+            job.deliver(ReplyDone(TurnRecord("", 0, finish_reason="stop", prompt_tokens=tokens)))
             return
         self._unsettled = deque(
             (each for each in self._unsettled if each[1].id not in conversation.entries), MAX_UNSETTLED
         )
-        check_logit_bias(self._checkpoints.loaded.tokenizer, request.sampling)
-        chat.sampling = request.sampling.over(self._runtime.sampling)
+        check_logit_bias(loaded.tokenizer, request.sampling)
+        context.sampling = request.sampling.over(self._runtime.sampling)
         record = TurnRecord("", len(conversation.turns()))
-        loaded = checkpoints.loaded
         checkpoints.others = Signal(self._step_is_due) if self._replies else None
         with vision.keeping(loaded.vision, request.images, loaded.name):
-            prompt = self._prompt(chat, request)
-            self._say_adapted()
-            for event in turn.prefill(chat, prompt, record, cancelled):
+            prompt = self._prompt(context, question, request)
+            for clause in self._runtime.adapted:
+                if clause not in self._said:
+                    self._said.add(clause)
+                    logger.warning("For this model's chat template, %s.", clause)
+            for event in turn.prefill(context, prompt, record, cancelled):
                 job.deliver(event)  # type: ignore[arg-type]
                 self._step()
-            facts = provenance(chat, prompt)
+            facts = provenance(context, prompt)
             for _ in () if cancelled.is_set() else checkpoints.prefill_tail(prompt.tail):
                 self._step()
                 if cancelled.is_set():
                     break
-        collector = turn.reply_collector(chat, prompt, chat.sampling, record)
+        collector = turn.reply_collector(context, prompt, context.sampling, record)
         if request.prompt is not None:
-            collector = ReplyCollector(record, None, chat.sampling.stop or ())
+            collector = ReplyCollector(record, None, context.sampling.stop or ())
+        self._counts["requests"] += 1
+        self._counts["hits"] += record.reused_tokens > 0
+        for name in ("prompt_tokens", "reused_tokens", "prefilled_tokens"):
+            self._counts[name] += getattr(record, name)
         reply = ServedReply(
-            self._counts["requests"] + 1,
+            self._counts["requests"],
+            context,
             prompt,
-            chat.sampling,
+            context.sampling,
             record,
             facts,
             collector,
             job.received,
             cancelled,
-            chat=chat,
             deliver=job.deliver,
             asked=request,
         )
-        self._count(reply)
         if cancelled.is_set():
             self._end(reply)
-        elif chat.sampling.max_tokens == 0:
+        elif context.sampling.max_tokens == 0:
             # The prompt is read for a request that comes later.
             record.checkpoint_bytes += checkpoints.hand_over()
             record.finish_reason = "length"
@@ -489,25 +468,19 @@ class Engine:
             self._step()
         return self._closing or job.cancelled.is_set()
 
-    def _say_adapted(self) -> None:
-        """Say once in the log what the chat template does not show in the usual form."""
-        for clause in self._runtime.adapted:
-            if clause not in self._said:
-                self._said.add(clause)
-                logger.warning("For this model's chat template, %s.", clause)
-
-    def _count_prompt(self, chat: TurnContext, job: Job) -> None:
-        """Deliver how many tokens a prompt has, also one that does not fit. Raises `TemplateRefused`."""
-        loaded = self._checkpoints.loaded
-        assert chat.conversation.head is not None
-        with vision.keeping(loaded.vision, job.request.images, loaded.name):
-            tokens = chat.template.prompt(history(chat, chat.conversation.entries[chat.conversation.head]))
-        job.deliver(ReplyDone(TurnRecord("", 0, finish_reason="stop", prompt_tokens=len(tokens))))
-
     def _check_length(self, job: Job) -> None:
         """Raises `ContextFull` where that is clear before a template or the tokenizer is given the texts."""
         loaded, request = self._checkpoints.loaded, job.request
-        texts, unshown = list(_texts(request)), sum(map(len, _unshown(request)))
+        texts = [request.prompt or "", *(json.dumps(tool, ensure_ascii=False) for tool in request.tools)]
+        # What a template is given besides, of which it may show all or nothing.
+        others = [request.effort or "", json.dumps(dict(request.arguments), ensure_ascii=False)]
+        for message in request.messages:
+            texts.append(message.content)
+            others += [message.thinking, message.tool_call_id]
+            for call in message.tool_calls:
+                texts += [call.name, call.arguments]
+                others.append(call.id)
+        unshown = sum(map(len, others))
         if unshown > max(LETTERS_PER_TOKEN * loaded.context, MIN_UNSHOWN_LETTERS):
             raise ContextFull(
                 f"The thinking, ids and template arguments of this request have {unshown:,} letters: more "
@@ -531,34 +504,24 @@ class Engine:
                 if job.cancelled.is_set():
                     return
 
-    def _prompt(self, chat: TurnContext, request: ReplyRequest) -> Prompt:
+    def _prompt(self, context: TurnContext, question: Entry, request: ReplyRequest) -> Prompt:
         """The request as tokens. Raises `TemplateRefused` or `ContextFull`."""
-        assert chat.conversation.head is not None
-        leaf = chat.conversation.entries[chat.conversation.head]
         if request.prompt is None:
-            return render(chat, leaf)
+            return render(context, question)
         loaded = self._checkpoints.loaded
         tokens = list(loaded.tokenizer.encode(request.prompt))
         if not tokens:
             raise UsageError("The prompt is empty: write something.")
-        room_left(chat, len(tokens), alone=True)
+        room_left(context, len(tokens), alone=True)
         end = usable_boundaries([len(tokens) - 1], len(tokens))
-        return Prompt(leaf, self._checkpoints.cut(tokens, end), {0: 0, 1: len(tokens) - 1})
-
-    def _count(self, reply: ServedReply) -> None:
-        record, counts = reply.record, self._counts
-        counts["requests"] += 1
-        counts["hits"] += record.reused_tokens > 0
-        counts["prompt_tokens"] += record.prompt_tokens
-        counts["reused_tokens"] += record.reused_tokens
-        counts["prefilled_tokens"] += record.prefilled_tokens
+        return Prompt(question, self._checkpoints.cut(tokens, end), {0: 0, 1: len(tokens) - 1})
 
     def _generate(self, reply: ServedReply) -> None:
         """Have a reply generated: on the live cache if it is alone, else in the batch, else in turns."""
         checkpoints, prompt = self._checkpoints, reply.prompt
-        request = replace(reply.request(reply.chat), likeliest=reply.asked.top_logprobs or 0)
+        request = replace(reply.request(), likeliest=reply.asked.top_logprobs or 0)
         while self._replies or self._waiting:
-            at_once, why = fitting(reply.chat, prompt)
+            at_once, why = fitting(checkpoints, prompt)
             if at_once > 1:
                 last = replace(request, tail=prompt.tail[-1:], prefix=prompt.tokens[:-1])
                 self._replies.batch(reply, last)
@@ -618,8 +581,8 @@ class Engine:
             self._fail(reply, error)
 
     def _add(self, reply: ServedReply) -> None:
-        record, chat = reply.record, reply.chat
-        reply.finish(chat)
+        record, context = reply.record, reply.context
+        reply.finish()
         self._counts["generated_tokens"] += record.generated_tokens
         self._memory_bytes = self._checkpoints.memory_bytes()
         record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
@@ -633,27 +596,27 @@ class Engine:
             "assistant", record.text, record.thinking if shows_thinking else "", tool_calls=calls
         )
         facts: ReplyRecord = {**reply.facts, "unrun_tokens": record.unrun_tokens}
-        entry = self._conversations.add(chat.conversation, message, record.finish_reason, facts)
+        entry = self._conversations.add(context.conversation, message, record.finish_reason, facts)
         if self._kept is not None and record.tokens and reply.asked.prompt is None:
-            self._kept.add(chat.conversation, entry, record.thinking, {**record.numbers(), **facts})
+            self._kept.add(context.conversation, entry, record.thinking, {**record.numbers(), **facts})
         if record.finish_reason != "cancelled" and reply.asked.prompt is None:
-            self._unsettled.append((chat, entry))
+            self._unsettled.append((context, entry))
         reply.deliver(ReplyDone(record, calls, reply.collector.stop_text))
 
     def _settle(self, stop: threading.Event) -> None:
         """Run the newest reply as history will show it, until somebody asks: it is the likeliest to go on."""
         if stop.is_set() or self._replies or not self._unsettled:
             return
-        chat, entry = self._unsettled[-1]
+        context, entry = self._unsettled[-1]
         # The client's own has ended the request.
-        chat = replace(chat, template=chat.template.stopped_by(stop))
+        context = replace(context, template=context.template.stopped_by(stop))
         try:
-            for event in turn.settle(chat, stop):
+            for event in turn.settle(context, stop):
                 if isinstance(event, Settled):
                     self._counts["settled_tokens"] += event.tokens
                 elif isinstance(event, Notice):
                     logger.warning("%s", event.text)
-            settled = chat.conversation.entries[entry.id]
+            settled = context.conversation.entries[entry.id]
             before, after = entry.record, settled.record
             if numbers := {key: value for key, value in after.items() if before.get(key) != value}:
                 self._conversations.note(settled, numbers)

@@ -56,6 +56,7 @@ class BatchReply:
     """
 
     number: int
+    context: TurnContext
     prompt: Prompt
     sampling: Sampling
     record: TurnRecord
@@ -65,14 +66,14 @@ class BatchReply:
     cancelled: threading.Event
     entry_id: str | None = None
 
-    def request(self, chat: TurnContext) -> Request:
+    def request(self) -> Request:
         """What is to be run: all that comes after the stable prefix."""
         prompt, used = self.prompt, len(self.prompt.tokens)
         self.record.unrun_tokens = 0
         return Request(
             prompt.tail,
             self.sampling,
-            chat.checkpoints.room(used, room_left(chat, used)),
+            self.context.checkpoints.room(used, room_left(self.context, used)),
             generation_prompt=prompt.generation_prompt,
             prefix=prompt.stable,
         )
@@ -81,17 +82,21 @@ class BatchReply:
         """Collect the next token. Returns whether it is the last."""
         if self.record.time_to_first_token is None:
             self.record.time_to_first_token = time.perf_counter() - self.started
-        deque(self.collector.take(token), maxlen=0)
+        self.show(self.collector.take(token))
         return self.collector.stopped or token.finish_reason is not None
 
-    def finish(self, chat: TurnContext) -> None:
+    def finish(self) -> None:
         """No more tokens come."""
-        deque(self.collector.finish(), maxlen=0)
-        self.record.logprobs = chat.checkpoints.floats(self.collector.logprobs)
+        self.show(self.collector.finish())
+        self.record.logprobs = self.context.checkpoints.floats(self.collector.logprobs)
 
-    def keep(self, chat: TurnContext) -> Entry:
+    def show(self, events: Iterator[Event]) -> None:
+        """Nobody waits for what comes of it before the end."""
+        deque(events, maxlen=0)
+
+    def keep(self) -> Entry:
         """Put it on disk, below its question."""
-        return keep(chat, self.prompt.leaf, self.record, self.facts, self.entry_id)
+        return keep(self.context, self.prompt.leaf, self.record, self.facts, self.entry_id)
 
 
 Step = Event | BatchReply
@@ -99,7 +104,7 @@ R = TypeVar("R", bound=BatchReply)
 
 
 def answer_each(
-    chat: TurnContext,
+    context: TurnContext,
     texts: Sequence[str],
     cancelled: threading.Event,
     max_at_once: int | None = None,
@@ -110,72 +115,73 @@ def answer_each(
     Yields `Answered` or `Refused` for each, as they end. Setting `cancelled` keeps what came.
     `max_at_once` None: as many as make sense. Raises as `turn.append` does, and `FolderError`.
     """
-    head = chat.conversation.head
-    for step in _run(chat, _questions(chat, texts, images, cancelled), len(texts), cancelled, max_at_once):
+    head = context.conversation.head
+    questions = _questions(context, texts, images, cancelled)
+    for step in _run(context, questions, len(texts), cancelled, max_at_once):
         if not isinstance(step, BatchReply):
             yield step
         elif step.record.tokens:
-            step.keep(chat)
-            chat.session.move_head(head)
+            step.keep()
+            context.session.move_head(head)
             yield Answered(step.number, step.record)
-    yield from turn.store_problem(chat)
+    yield from turn.store_problem(context)
 
 
-def alternatives(chat: TurnContext, count: int, cancelled: threading.Event) -> Iterator[Event]:
+def alternatives(context: TurnContext, count: int, cancelled: threading.Event) -> Iterator[Event]:
     """`count` more replies to the last question, beside those that are there.
 
     The first becomes the head. Raises `NothingToRepeat`, and `UsageError` where all would be the
     same; else as `turn.take` does.
     """
-    question = last_question(chat)
-    if not chat.sampling.temp:
+    question = last_question(context)
+    if not context.sampling.temp:
         raise UsageError("At temperature 0 every reply would be the same: /set temp 0.8 first.")
     kept: dict[int, tuple[TurnRecord, str]] = {}
-    replies = _replies(chat, question, count, cancelled)
-    for step in _run(chat, replies, count, cancelled, None):
+    replies = _replies(context, question, count, cancelled)
+    for step in _run(context, replies, count, cancelled):
         if not isinstance(step, BatchReply):
             yield step
         elif step.record.tokens:
-            entry = step.keep(chat)
+            entry = step.keep()
             kept[step.number] = step.record, entry.id
-    yield from turn.store_problem(chat)
+    yield from turn.store_problem(context)
     shown = [kept[number] for number in sorted(kept)]
     if shown:
-        chat.session.move_head(shown[0][1])
+        context.session.move_head(shown[0][1])
     yield Alternatives(tuple(record for record, _ in shown), tuple(name for _, name in shown))
 
 
 def _questions(
-    chat: TurnContext, texts: Sequence[str], images: Sequence[Image], cancelled: threading.Event
+    context: TurnContext, texts: Sequence[str], images: Sequence[Image], cancelled: threading.Event
 ) -> Iterator[Step]:
     """Put each on disk, where it moves no head, and run it when it is next."""
-    head = parent = chat.conversation.head
+    head = parent = context.conversation.head
     for number, text in enumerate(texts, start=1):
         if cancelled.is_set():
             return
         started = time.perf_counter()
-        user = turn.append(chat, text, images, parent)
+        user = turn.append(context, text, images, parent)
         # After a message whose reply was lost, the first question comes after an empty one.
         parent = user.parent
-        chat.session.move_head(head)
+        context.session.move_head(head)
         try:
-            yield from _prepared(chat, user, number, chat.sampling, started, cancelled)
+            yield from _prepared(context, user, number, context.sampling, started, cancelled)
         except (TemplateRefused, ContextFull, MemoryFull) as error:
             yield Refused(number, str(error))
 
 
-def _replies(chat: TurnContext, user: Entry, count: int, cancelled: threading.Event) -> Iterator[Step]:
+def _replies(context: TurnContext, user: Entry, count: int, cancelled: threading.Event) -> Iterator[Step]:
     """The same question again and again, each time with another seed."""
-    siblings = len(chat.conversation.children(user.id))
+    siblings = len(context.conversation.children(user.id))
     for number in range(1, count + 1):
-        sampling = chat.sampling.shifted(siblings + number - 1)
-        for step in _prepared(chat, user, number, sampling, time.perf_counter(), cancelled):
+        sampling = context.sampling.shifted(siblings + number - 1)
+        for step in _prepared(context, user, number, sampling, time.perf_counter(), cancelled):
             if number == 1 or not isinstance(step, PrefixMatched | PrefillProgress):
                 yield step
 
 
 def _prepared(
-    chat: TurnContext,
+    context: TurnContext,
     user: Entry,
     number: int,
     sampling: Sampling,
@@ -186,18 +192,22 @@ def _prepared(
 
     The live cache stays at the end of that prefix until the next step is asked for.
     """
-    prompt = render(chat, user)
-    record = TurnRecord(chat.session.name, chat.conversation.turn_count(user.id))
-    yield from turn.prefill(chat, prompt, record, cancelled)
-    record.checkpoint_bytes += turn.hand_over(chat)
-    facts = provenance(chat, prompt)
+    prompt = render(context, user)
+    record = TurnRecord(context.session.name, context.conversation.turn_count(user.id))
+    yield from turn.prefill(context, prompt, record, cancelled)
+    record.checkpoint_bytes += turn.hand_over(context)
+    facts = provenance(context, prompt)
     if not cancelled.is_set():
-        collector = turn.reply_collector(chat, prompt, sampling, record)
-        yield BatchReply(number, prompt, sampling, record, facts, collector, started, cancelled)
+        collector = turn.reply_collector(context, prompt, sampling, record)
+        yield BatchReply(number, context, prompt, sampling, record, facts, collector, started, cancelled)
 
 
 def _run(
-    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, max_at_once: int | None
+    context: TurnContext,
+    steps: Iterator[Step],
+    total: int,
+    cancelled: threading.Event,
+    max_at_once: int | None = None,
 ) -> Iterator[Step]:
     """What `steps` yields, with each reply only when it has ended, or was cut.
 
@@ -213,13 +223,13 @@ def _run(
         return
     at_once = min(total, max_at_once or total)
     if at_once > 1:
-        most, why = fitting(chat, step.prompt)
+        most, why = fitting(context.checkpoints, step.prompt)
         at_once = min(at_once, most)
         if at_once == 1:
             yield Notice(why)
-    replies: Replies[BatchReply] = Replies(chat.checkpoints, at_once)
+    replies: Replies[BatchReply] = Replies(context.checkpoints, at_once)
     done = tokens = 0
-    with contextlib.closing(replies), ReplyJournal(chat.session) as journal:
+    with contextlib.closing(replies), ReplyJournal(context.session) as journal:
         while True:
             while len(replies) < at_once and not cancelled.is_set():
                 if (reply := next(steps, None)) is None:
@@ -229,26 +239,25 @@ def _run(
                     continue
                 reply.entry_id = journal.begin(reply.prompt.leaf, reply.record, reply.facts.copy)
                 if at_once > 1:
-                    replies.batch(reply, reply.request(chat))
+                    replies.batch(reply, reply.request())
                 else:
                     given = reply.prompt, reply.sampling, reply.collector, reply.started, cancelled
-                    replies.take_turns(reply, turn.generate(chat, *given))
+                    replies.take_turns(reply, turn.generate(context, *given))
             if not replies:
                 return
             for reply, error in replies.step():
                 if error is not None:
                     raise error
                 if at_once > 1:
-                    reply.finish(chat)
+                    reply.finish()
                 done, tokens = done + 1, tokens + len(reply.record.tokens)
                 journal.end(str(reply.entry_id))
                 yield reply
             yield Batched(done, total, tokens + sum(len(reply.record.tokens) for reply in replies))
 
 
-def fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
+def fitting(checkpoints: Checkpoints, prompt: Prompt) -> tuple[int, str]:
     """How many sequences as long as the live cache may be generated at once, and the reason if one."""
-    checkpoints = chat.checkpoints
     if checkpoints.unbatched_reason is not None:
         return 1, checkpoints.unbatched_reason
     call, cache = checkpoints.worker.call, checkpoints.fork()
