@@ -1,4 +1,4 @@
-"""Chat template arguments: which variables a template reads, and the values that a session gives them."""
+"""Chat template arguments: the variables that a template reads, and a session's values for them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from chatcli.store.sessions.transcript import MAX_ARGUMENT_DEPTH
 from chatcli.text import decodable
 
 LEVELS = ("low", "medium", "high")
-# The names in use for how much a model is to think, and for whether it is to.
+# The names that templates use for how much to think, and for whether to think.
 EFFORTS = ("reasoning_effort", "thinking_effort", "think_effort", "effort")
 SWITCHES = ("enable_thinking", "thinking")
-# The variables that every template is given.
+# Variables that every template receives.
 STANDARD_VARIABLES = {
     "messages",
     "conversation",
@@ -33,7 +33,7 @@ STANDARD_VARIABLES = {
 
 
 def python_renderer(tokenizer: Any) -> Callable[..., Any] | None:
-    """The Python code, mlx-lm's or of the tokenizer's own class, that takes the place of a template."""
+    """The Python code that renders in place of a template: mlx-lm's, or the tokenizer class's own."""
     code = getattr(tokenizer, "_chat_template", None)
     if code is None:
         tokenizer_class = type(getattr(tokenizer, "_tokenizer", tokenizer))
@@ -43,13 +43,13 @@ def python_renderer(tokenizer: Any) -> Callable[..., Any] | None:
 
 
 def template_variables(tokenizer: Any, source: str) -> frozenset[str]:
-    """The variables that a tokenizer's template (`source`) reads, but for the standard ones.
+    """The variables that a tokenizer's template (`source`) reads, except the standard ones.
 
-    Of Python code they are its parameters. Raises `TemplateCutOff`.
+    For Python code these are its parameters. Raises `TemplateCutOff`.
     """
     code = python_renderer(tokenizer)
     if code is None:
-        # Only here: `chatcli --help` imports this module, and needs no process.
+        # Imported here because `chatcli --help` imports this module.
         from chatcli.chat_format import renderer
 
         names = renderer.undeclared_variables(source)
@@ -62,17 +62,17 @@ def template_variables(tokenizer: Any, source: str) -> frozenset[str]:
 
 
 def effort_name(variables: frozenset[str]) -> str | None:
-    """The variable for the effort in a template with these variables; None: it has none."""
+    """The variable that sets the reasoning effort, if there is one."""
     return next((name for name in EFFORTS if name in variables), None)
 
 
 def template_arguments(
     variables: frozenset[str], think: bool | None, effort: str | None, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments to render a template with that has these variables.
+    """The arguments for a template that reads these variables.
 
-    `think` and `effort` None leave the template's own default. Those of `arguments` that the template
-    does not read are left out.
+    `think` and `effort` None leave the template's own default. `arguments` that the template does not read
+    are dropped.
     """
     values: dict[str, Any] = {}
     if think is not None:
@@ -85,13 +85,13 @@ def template_arguments(
 
 
 def check_effort(variables: frozenset[str]) -> None:
-    """Raise `UsageError` if a template with these variables has none for the effort."""
+    """Raise `UsageError` if none of a template's variables sets the effort."""
     if effort_name(variables) is None:
         raise UsageError("This model only supports /think on and /think off.")
 
 
 def check_arguments(variables: frozenset[str], arguments: Mapping[str, Any]) -> None:
-    """Raise `UsageError` if a template with these variables does not read one of the arguments."""
+    """Raise `UsageError` if an argument is not among a template's variables."""
     for name in arguments:
         if name in SWITCHES:
             raise UsageError(f"'{name}' is set by --think and --no-think: use those.")
@@ -102,23 +102,19 @@ def check_arguments(variables: frozenset[str], arguments: Mapping[str, Any]) -> 
 
 
 def parse_argument(text: str) -> tuple[str, Any]:
-    """`NAME=VALUE`, the value parsed as JSON where it can be, else text. Raises `UsageError`."""
+    """Parse `NAME=VALUE`; the value is JSON if it parses, else text. Raises `UsageError`."""
     name, equals, value = decodable(text).partition("=")
     if not equals or not name.strip().isidentifier():
         raise UsageError(f"'{text}' is not a template argument: use --template-arg NAME=VALUE.")
-    return name.strip(), _parse_value(value)
-
-
-def _parse_value(text: str) -> Any:
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        parsed = json.loads(value, parse_constant=_refuse_constant)
         # Escapes may spell halves of surrogate pairs.
-        value = json.loads(decodable(json.dumps(value, ensure_ascii=False)))
+        parsed = json.loads(decodable(json.dumps(parsed, ensure_ascii=False)))
     except (ValueError, RecursionError):
-        return text
-    return value if is_shallow(value, MAX_ARGUMENT_DEPTH - 1) else text
+        return name.strip(), value
+    return name.strip(), parsed if is_shallow(parsed, MAX_ARGUMENT_DEPTH - 1) else value
 
 
 def _refuse_constant(name: str) -> Any:
-    """Infinity and NaN are no JSON."""
+    """Infinity and NaN are not valid JSON."""
     raise ValueError(name)

@@ -1,7 +1,6 @@
-"""Puts messages into the form in which a chat template shows them: roles, tool calls, results, typed parts.
+"""Converts messages to the forms that a chat template supports: roles, tool calls, results, typed parts.
 
-Which form that is, `ladder` learns from the template. It depends on the template alone, never on what is
-said; a message's depends on those before it.
+`ladder` learns the forms. They depend on the template alone, never on the content of messages.
 """
 
 from __future__ import annotations
@@ -18,17 +17,20 @@ from chatcli.conversation.tree import Message
 
 Json = dict[str, Any]
 
-# An id that every template takes which is particular about them (Mistral's want nine letters and digits).
+# Every template accepts such an id (Mistral's require nine letters and digits).
 NINE = re.compile("[a-zA-Z0-9]{9}")
-# Three names are in use for it; a template that drops old thinking ignores them.
+# Templates use three names for thinking. Those that drop old thinking ignore them.
 THINKING_NAMES = ("reasoning_content", "reasoning", "thinking")
-# What tells texts apart that stand in another's message.
+# Separates texts that are joined into one message.
 BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True, eq=False)
-class SewnCall:
-    """A call whose texts have seams. `value` is what `text`, its arguments, says as JSON; else that text."""
+class SafeCall:
+    """A call whose texts cannot spell control tokens.
+
+    `text` is its arguments, and `value` the same parsed as JSON, or `text` again if it is not JSON.
+    """
 
     name: str
     text: str
@@ -37,19 +39,19 @@ class SewnCall:
 
 
 @dataclass(frozen=True, eq=False)
-class Sewn:
-    """A message whose texts have seams, so that they cannot spell a control token.
+class SafeMessage:
+    """A message whose texts cannot spell control tokens.
 
-    A tool's result `answers` a call of a reply. `written` is the reply as the model wrote it, where that is
-    known. `cache` has the message in forms.
+    A tool result `answers` a call of a reply. `written` is a reply as the model wrote it, if known. `cache`
+    has the converted message by form.
     """
 
     role: str
     text: str
     thinking: str = ""
-    calls: tuple[SewnCall, ...] = ()
+    calls: tuple[SafeCall, ...] = ()
     call_id: str = ""
-    answers: tuple[Sewn, SewnCall] | None = None
+    answers: tuple[SafeMessage, SafeCall] | None = None
     images: int = 0
     written: Message | None = None
     cache: dict[str, list[Json]] = field(default_factory=dict, repr=False)
@@ -57,10 +59,10 @@ class Sewn:
 
 @dataclass(frozen=True)
 class Forms:
-    """How a template is given what it is to show. The defaults are how transformers' own documentation does.
+    """The forms in which a template shows each part. The defaults are those of transformers' documentation.
 
-    `parts` are the roles whose content is a list of typed parts. `joined` are those of which two messages
-    running are one. "tagged" is a user's message, in tags that say what it is.
+    `parts` are the roles whose content is a list of typed parts. Consecutive messages of `joined` roles are
+    joined. "tagged" means a user message in tags that name its kind.
     """
 
     parts: frozenset[str] = frozenset()
@@ -71,30 +73,30 @@ class Forms:
     calls: Literal["function", "flat", "text"] = "function"
     arguments: Literal["object", "json"] = "object"
     ids: Literal["given", "nine"] = "given"
-    # The content of a reply that only calls.
+    # The content of a reply that has calls but no text.
     blank: Literal["text", "none", "absent"] = "text"
     results: Literal["tool", "tagged"] = "tool"
     several: Literal["together", "apart", "text"] = "together"
-    # Arguments that are not JSON, and those that are JSON but not an object.
+    # Arguments that are not JSON, JSON but not an object, and null.
     odd_text: Literal["given", "wrapped", "text"] = "given"
     odd_value: Literal["given", "json", "wrapped", "text"] = "given"
     odd_null: Literal["given", "empty"] = "given"
-    # The text of a reply that calls. What is inserted does not go through the template.
+    # The text of a reply that has calls. "inserted" text bypasses the template.
     beside: Literal["together", "inserted", "before", "text"] = "together"
-    # Its thinking, where it has text too.
+    # The thinking of a reply that has calls and text.
     thought: Literal["together", "joined", "dropped"] = "together"
-    # Unshown ones are given in vain, and withheld ones not at all, as the template refuses them.
+    # "unshown": the template ignores tools. "withheld": it refuses them.
     tools: Literal["nested", "flat", "definitions", "functions", "unshown", "withheld"] = "nested"
     no_tools: Literal["none", "empty"] = "none"
 
     @functools.cached_property
     def key(self) -> str:
-        """All of it as one text, which is hashed once."""
+        """Identifies the forms. A string hashes faster than the dataclass."""
         return repr(self)
 
 
-def shape(messages: Sequence[Sewn], forms: Forms) -> list[Json]:
-    """The messages as a template takes them."""
+def shape(messages: Sequence[SafeMessage], forms: Forms) -> list[Json]:
+    """The messages as arguments of a template."""
     turns: list[Json] = []
     system: str | None = None
     for at, message in enumerate(messages):
@@ -121,12 +123,14 @@ def shape(messages: Sequence[Sewn], forms: Forms) -> list[Json]:
         elif system:
             turns[first] = {**turns[first], "content": _sum(system, turns[first]["content"])}
     if forms.parts:
-        turns = [_typed(turn) if turn["role"] in forms.parts else turn for turn in turns]
+        for at, turn in enumerate(turns):
+            if turn["role"] in forms.parts and isinstance(content := turn.get("content"), str):
+                turns[at] = {**turn, "content": [{"type": "text", "text": content}]}
     return turns
 
 
 def tool_options(tools: Sequence[Json], forms: Forms) -> Json:
-    """The variables of a template that say which tools there are."""
+    """The template variables that list the tools."""
     functions = [{**tool, **(tool.get("function") or {})} for tool in tools]
     for function in functions:
         function.pop("function", None)
@@ -135,27 +139,24 @@ def tool_options(tools: Sequence[Json], forms: Forms) -> Json:
     if not tools or forms.tools == "withheld":
         return {"tools": []} if forms.no_tools == "empty" else {}
     if forms.tools == "definitions":
-        functions = [{**each, "parameter_definitions": _definitions(each)} for each in functions]
+        # Command R's format.
+        for function in functions:
+            schema = function.get("parameters") or {}
+            required = schema.get("required") or ()
+            function["parameter_definitions"] = {
+                name: {
+                    "description": parameter.get("description", ""),
+                    "type": parameter.get("type", "str"),
+                    "required": name in required,
+                }
+                for name, parameter in (schema.get("properties") or {}).items()
+                if isinstance(parameter, dict)
+            }
     return {"tools": list(tools) if forms.tools in ("nested", "unshown") else functions}
 
 
-def _definitions(function: Json) -> Json:
-    """A function's parameters as Command R has them."""
-    schema = function.get("parameters") or {}
-    required = schema.get("required") or ()
-    return {
-        name: {
-            "description": parameter.get("description", ""),
-            "type": parameter.get("type", "str"),
-            "required": name in required,
-        }
-        for name, parameter in (schema.get("properties") or {}).items()
-        if isinstance(parameter, dict)
-    }
-
-
-def _turns(message: Sewn, forms: Forms) -> Iterable[Json]:
-    """A message as one or more that a template takes."""
+def _turns(message: SafeMessage, forms: Forms) -> Iterable[Json]:
+    """A message as one or more template messages."""
     if message.role == "tool":
         yield _result(message, forms)
         return
@@ -194,11 +195,15 @@ def _turns(message: Sewn, forms: Forms) -> Iterable[Json]:
         turn.setdefault("role", message.role)
 
 
-def calls_as_text(message: Sewn, forms: Forms) -> bool:
-    """Whether a reply's calls are part of its text."""
+def calls_as_text(message: SafeMessage, forms: Forms) -> bool:
+    """Whether a reply's calls are written into its text."""
     if not message.calls:
         return False
-    odd = [forms.odd_text if isinstance(call.value, str) else forms.odd_value for call in _odd(message)]
+    odd = [
+        forms.odd_text if isinstance(call.value, str) else forms.odd_value
+        for call in message.calls
+        if not isinstance(call.value, dict | None)
+    ]
     return (
         forms.calls == "text"
         or "text" in odd
@@ -207,11 +212,7 @@ def calls_as_text(message: Sewn, forms: Forms) -> bool:
     )
 
 
-def _odd(message: Sewn) -> list[SewnCall]:
-    return [call for call in message.calls if not isinstance(call.value, dict | None)]
-
-
-def _call(call: SewnCall, forms: Forms) -> Json:
+def _call(call: SafeCall, forms: Forms) -> Json:
     value = {} if call.value is None and forms.odd_null == "empty" else call.value
     form = forms.odd_text if isinstance(value, str) else forms.odd_value
     if value is None:
@@ -231,13 +232,13 @@ def _call(call: SewnCall, forms: Forms) -> Json:
 
 
 def _nine(identifier: str) -> str:
-    """An id of nine letters and digits: the same for the same one."""
+    """The id, or a hash of it, as nine letters and digits."""
     if NINE.fullmatch(identifier):
         return identifier
     return hashlib.sha256(identifier.encode(errors="surrogatepass")).hexdigest()[:9]
 
 
-def _result(message: Sewn, forms: Forms) -> Json:
+def _result(message: SafeMessage, forms: Forms) -> Json:
     reply, call = message.answers or (None, None)
     if forms.results == "tagged" or (forms.calls != "text" and reply and calls_as_text(reply, forms)):
         return _tagged("tool_response", message.text)
@@ -248,8 +249,8 @@ def _result(message: Sewn, forms: Forms) -> Json:
     return turn
 
 
-def _call_text(call: SewnCall) -> str:
-    """A call as text, for a template that knows none."""
+def _call_text(call: SafeCall) -> str:
+    """A call as text, for a template without tool calls."""
     arguments = call.text if not isinstance(call.value, str) else json.dumps(call.text, ensure_ascii=False)
     return f'<tool_call>\n{{"name": {json.dumps(call.name)}, "arguments": {arguments}}}\n</tool_call>'
 
@@ -258,14 +259,8 @@ def _tagged(tag: str, text: str) -> Json:
     return {"role": "user", "content": f"<{tag}>\n{text}\n</{tag}>"}
 
 
-def _typed(turn: Json) -> Json:
-    """A message whose content is a list of parts."""
-    content = turn.get("content")
-    return {**turn, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else turn
-
-
 def _joined(turns: Sequence[Json], roles: frozenset[str]) -> list[Json]:
-    """Messages of these roles that follow each other, and call nothing, as one."""
+    """Join consecutive messages of these roles that have no calls."""
     result: list[Json] = []
     for turn in turns:
         last = result[-1] if result else {}
@@ -280,7 +275,7 @@ def _joined(turns: Sequence[Json], roles: frozenset[str]) -> list[Json]:
 
 
 def _sum(first: Any, second: Any) -> Any:
-    """Two contents as one: texts, or lists of parts."""
+    """Concatenate two contents, texts or lists of parts."""
     if isinstance(first, str) and isinstance(second, str):
         return BETWEEN.join(filter(None, (first, second)))
     parts = ([{"type": "text", "text": each}] if isinstance(each, str) else each for each in (first, second))

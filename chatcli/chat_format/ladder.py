@@ -1,9 +1,8 @@
-"""Learns in which form a chat template shows each part of a conversation.
+"""Learns the form in which a chat template shows each part of a conversation.
 
-A template is a program of whoever made the model. Some refuse a role, some ignore a field, and what they
-ignore is lost without a word. So each part gets an invented word, and the template renders it in one form
-after the other of a short list: the first in which every word appears is the form for that part. A part is
-tried when a conversation has it for the first time.
+A template is code from the model's makers. Some refuse a role, and some silently drop a field. So each part
+gets an invented word, and the template renders the part in a short list of forms: the first form in which
+every word appears is used. A part is tried when a conversation has it for the first time.
 """
 
 from __future__ import annotations
@@ -15,17 +14,18 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Any, Literal
 
-from chatcli.chat_format.forms import Forms, Sewn, SewnCall, calls_as_text, shape
+from chatcli.chat_format.forms import Forms, SafeCall, SafeMessage, calls_as_text, shape
+from chatcli.chat_format.tokenizing import common_text
 from chatcli.errors import TemplateCutOff, TemplateRefused
 from chatcli.replies.thinking import THINKING_MARKERS
 
-# Invented words, which no template has of its own, and that none writes otherwise.
+# Invented words that appear in no template and that no template rewrites.
 QUESTION, NEXT, REPLY, OTHER = "zarvolin", "mofrikel", "tulvanor", "pelquisto"
 SYSTEM, THOUGHT, RESULT, OTHER_RESULT = "hindrovat", "wexamble", "cravosin", "jubrantel"
 NAME, OTHER_NAME, KEY, VALUE = "dranix_fetch", "subelto_find", "quilmar", "brenfolk"
 OTHER_VALUE, ODD, DESCRIPTION = "skavinto", "ploverund", "grestimal"
 TOOL_NAME, PARAMETER = "vostrin_query", "halmeric"
-# A tool, for templates that show calls only beside tools, and to see whether they show it.
+# An invented tool: some templates show calls only if there are tools.
 TOOL = {
     "type": "function",
     "function": {
@@ -40,27 +40,30 @@ TOOL = {
 EVERY_ROLE = frozenset({"system", "user", "assistant", "tool"})
 ARGUMENTS = {KEY: {"deep": [VALUE, True, None]}, "count": 1}
 
-# What a template makes of conversations in these forms, each with whether the generation prompt follows; in
-# place of a text the refusal.
-Render = Callable[[Sequence[tuple[Sequence[Sewn], bool, Forms]]], Sequence[str | TemplateRefused]]
+# Renders conversations, each with a flag for the generation prompt and its forms, to texts or refusals.
+Render = Callable[[Sequence[tuple[Sequence[SafeMessage], bool, Forms]]], Sequence[str | TemplateRefused]]
 
 
-def _user(text: str) -> Sewn:
-    return Sewn("user", text)
+def _system(text: str) -> SafeMessage:
+    return SafeMessage("system", text)
 
 
-def _reply(text: str = "", *calls: SewnCall, thinking: str = "") -> Sewn:
-    return Sewn("assistant", text, thinking, calls)
+def _user(text: str) -> SafeMessage:
+    return SafeMessage("user", text)
 
 
-def _call_of(name: str, value: Any, index: int = 0) -> SewnCall:
+def _reply(text: str = "", *calls: SafeCall, thinking: str = "") -> SafeMessage:
+    return SafeMessage("assistant", text, thinking, calls)
+
+
+def _call_of(name: str, value: Any, index: int = 0) -> SafeCall:
     text = value if isinstance(value, str) else json.dumps(value)
-    return SewnCall(name, text, value, f"call_{index:024x}")
+    return SafeCall(name, text, value, f"call_{index:024x}")
 
 
-def _results(reply: Sewn, *texts: str) -> list[Sewn]:
+def _results(reply: SafeMessage, *texts: str) -> list[SafeMessage]:
     pairs = zip(texts, reply.calls, strict=True)
-    return [Sewn("tool", text, call_id=call.id, answers=(reply, call)) for text, call in pairs]
+    return [SafeMessage("tool", text, call_id=call.id, answers=(reply, call)) for text, call in pairs]
 
 
 CALL = _call_of(NAME, ARGUMENTS)
@@ -74,28 +77,29 @@ CALL_WORDS = (NAME, KEY, VALUE)
 
 @dataclass(frozen=True)
 class Step:
-    """A part that a conversation may have, with what is rendered to try it, and the forms in their order.
+    """A part that a conversation may have, the conversations that try it, and its forms in order.
 
-    Each of the `conversations` is to show its words. A rung is what changes in `Forms`, and the clause that
-    says so. `lost` says what is lost where no form shows it. `after` are steps that come before this one.
+    Each of the `conversations` must show its words. A rung is a change of `Forms` and a clause that describes
+    it. `lost` is the clause for a template in which no form works. The steps `after` which this one comes are
+    tried first.
     """
 
     name: str
-    conversations: Sequence[tuple[list[Sewn], tuple[str, ...]]]
+    conversations: Sequence[tuple[list[SafeMessage], tuple[str, ...]]]
     rungs: Sequence[tuple[Mapping[str, Any], str]]
     lost: str
     after: tuple[str, ...] = ()
 
 
 def _call_rungs() -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Every form of a call, those first that differ least from the usual one; last, as text."""
+    """Every form of a call, in order of difference from the default; text comes last."""
     clauses = {
         "json": "arguments are given as JSON text",
         "none": "a reply that only calls has no content",
         "absent": "a reply that only calls has no content field",
-        "nine": "ids of calls are made nine letters and digits",
+        "nine": "call ids are rewritten to nine letters and digits",
         "flat": "calls have no inner function object",
-        "tagged": "tool results are a user's message in tags",
+        "tagged": "tool results are a user message in tags",
     }
     choices = {
         "arguments": ("object", "json"),
@@ -112,7 +116,7 @@ def _call_rungs() -> Iterator[tuple[Mapping[str, Any], str]]:
     yield {"calls": "text", "results": "tool"}, "tool calls are part of the reply's text"
     yield (
         {"calls": "text", "results": "tagged"},
-        "tool calls are part of the reply's text, and their results a user's message in tags",
+        "tool calls are part of the reply's text, and their results are a user message in tags",
     )
 
 
@@ -129,7 +133,7 @@ STEPS: tuple[Step, ...] = (
         [
             ({}, ""),
             ({"parts": EVERY_ROLE}, "content is given as typed parts"),
-            ({"no_tools": "empty"}, "an empty list of tools is given where there are none"),
+            ({"no_tools": "empty"}, "an empty list of tools is given if there are none"),
             *TOOL_RUNGS,
         ],
         "does not show what a user says",
@@ -159,48 +163,54 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         "system",
-        [([Sewn("system", SYSTEM), _user(QUESTION)], (SYSTEM,))],
+        [([_system(SYSTEM), _user(QUESTION)], (SYSTEM,))],
         [({}, ""), ({"system": "question"}, "the system prompt goes before the first question")],
         "does not show a system prompt",
         ("question",),
     ),
     Step(
-        "questions running",
+        "consecutive questions",
         [([_user(QUESTION), _user(NEXT)], (QUESTION, NEXT))],
-        [({}, ""), ({"joined": {"user"}}, "a user's messages running are one")],
-        "does not show two messages of a user running",
+        [({}, ""), ({"joined": {"user"}}, "consecutive user messages are joined")],
+        "does not show two consecutive user messages",
         ("question",),
     ),
     Step(
-        "replies running",
+        "consecutive replies",
         [([_user(QUESTION), _reply(REPLY), _reply(OTHER), _user(NEXT)], (QUESTION, REPLY, OTHER, NEXT))],
-        [({}, ""), ({"joined": {"assistant"}}, "replies running are one")],
-        "does not show two replies running",
+        [({}, ""), ({"joined": {"assistant"}}, "consecutive replies are joined")],
+        "does not show two consecutive replies",
         ("reply",),
     ),
     Step(
         "reply first",
         [([_reply(REPLY), _user(QUESTION)], (REPLY, QUESTION))],
-        [({}, ""), ({"first_reply": "tagged"}, "a reply before any question is a user's message in tags")],
+        [({}, ""), ({"first_reply": "tagged"}, "a reply before any question is a user message in tags")],
         "does not show a reply before any question",
-        ("reply", "questions running"),
+        ("reply", "consecutive questions"),
     ),
     Step(
         "later system",
         [
             (
-                [_user(QUESTION), _reply(REPLY), Sewn("system", SYSTEM), _user(NEXT)],
+                [_user(QUESTION), _reply(REPLY), _system(SYSTEM), _user(NEXT)],
                 (QUESTION, REPLY, SYSTEM, NEXT),
             ),
-            # Of two, some templates show the last.
+            # Of two system messages, some templates show only the last.
             (
-                [Sewn("system", OTHER), _user(QUESTION), _reply(REPLY), Sewn("system", SYSTEM), _user(NEXT)],
+                [
+                    _system(OTHER),
+                    _user(QUESTION),
+                    _reply(REPLY),
+                    _system(SYSTEM),
+                    _user(NEXT),
+                ],
                 (OTHER, QUESTION, REPLY, SYSTEM, NEXT),
             ),
         ],
-        [({}, ""), ({"later_system": "tagged"}, "later system messages are a user's message in tags")],
+        [({}, ""), ({"later_system": "tagged"}, "later system messages are user messages in tags")],
         "does not show a system message that is not the first",
-        ("system", "reply", "questions running"),
+        ("system", "reply", "consecutive questions"),
     ),
     Step(
         "calls",
@@ -212,8 +222,8 @@ STEPS: tuple[Step, ...] = (
             ([_user(QUESTION), CALLING, *_results(CALLING, RESULT)], (QUESTION, *CALL_WORDS, RESULT)),
         ],
         list(_call_rungs()),
-        "shows no tool calls",
-        ("reply", "questions running"),
+        "does not show tool calls",
+        ("reply", "consecutive questions"),
     ),
     Step(
         "several calls",
@@ -245,15 +255,15 @@ STEPS: tuple[Step, ...] = (
             ({"beside": "text"}, "a call that has text before it is part of that text"),
         ],
         "does not show text beside a call",
-        ("calls", "replies running"),
+        ("calls", "consecutive replies"),
     ),
     Step(
         "thinking, text and call",
         [([_user(QUESTION), THINKING, *_results(THINKING, RESULT)], (REPLY, *CALL_WORDS, RESULT))],
         [
             ({}, ""),
-            ({"thought": "joined"}, "text before a call is part of the thinking where there is some"),
-            ({"thought": "dropped"}, "thinking is left out where there are text and a call"),
+            ({"thought": "joined"}, "text before a call is part of the thinking, if there is any"),
+            ({"thought": "dropped"}, "thinking is left out beside text and a call"),
         ],
         "does not show text and thinking beside a call",
         ("text and call",),
@@ -294,10 +304,10 @@ BY_NAME = {step.name: step for step in STEPS}
 
 @dataclass(frozen=True)
 class Frame:
-    """What a template writes around a reply that calls: what begins it, and what ends it.
+    """The text that a template writes before (`lead`) and after (`end`) the calls of a reply.
 
-    `counted`: more may come between the beginning and the first call's name. `closes`: the end is that of
-    each call, and nothing ends the reply. `by` is what stands for the name.
+    `counted`: other text may stand between `lead` and the first call's name. `closes`: `end` closes each call
+    rather than the reply. `by` is the field of a call that the template writes.
     """
 
     lead: str
@@ -309,29 +319,32 @@ class Frame:
 
 @dataclass(frozen=True)
 class Learned:
-    """What is known of a template: the forms, and which parts were tried.
+    """What is known about a template: its forms, and the parts that were tried.
 
-    `adapted` has a clause for each part that is not shown in the usual form, `lost` for each that none shows.
+    `adapted` has a clause for each part that needs another form than the default, `lost` for each part that
+    no form shows. `refused` are parts that the template refuses in every form.
     """
 
     forms: Forms = field(default_factory=Forms)
     tried: frozenset[str] = frozenset()
     adapted: tuple[str, ...] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
-    # Those that it refuses in every form when they are tried.
     refused: frozenset[str] = frozenset()
     frame: Frame | None = None
 
-    def knowing(self, parts: Iterable[str], render: Render, control: re.Pattern[str]) -> Learned:
-        """This, with what it takes to show these parts. `control` matches a control token.
+    def with_parts(self, parts: Iterable[str], render: Render, control: re.Pattern[str]) -> Learned:
+        """Learn the forms of these parts. `control` matches a control token.
 
-        Raises what ends a template: time, memory, a stop.
+        Raises `TemplateCutOff` if the template takes too long or too much memory, or is stopped.
         """
-        wanted = _with_those_before(set(parts)) - self.tried
-        steps = [step for step in STEPS if step.name in wanted]
+        wanted = set(parts)
+        for step in reversed(STEPS):
+            if step.name in wanted:
+                wanted.update(step.after)
+        steps = [step for step in STEPS if step.name in wanted - self.tried]
         if not steps:
             return self
-        # Most templates show everything in the usual form: one request says so.
+        # Most templates show everything in the default form. One request confirms that.
         tried = _render(render, [(self.forms, step) for step in steps])
         learned = self
         for step, shown in zip(steps, tried, strict=True):
@@ -340,49 +353,52 @@ class Learned:
             if shown and learned.forms == self.forms:
                 learned = replace(learned, tried=learned.tried | {step.name})
             else:
-                learned = learned._climbing(step, render, control)
+                learned = learned._try_step(step, render, control)
         return learned
 
-    def _climbing(self, step: Step, render: Render, control: re.Pattern[str]) -> Learned:
+    def _try_step(self, step: Step, render: Render, control: re.Pattern[str]) -> Learned:
         learned = self
         if step.name == "text and call":
-            learned = self.framing(render, control)
+            learned = self.with_frame(render, control)
             if learned.frame is not None and not _render(render, [(learned.forms, step)])[0]:
-                # Nothing is rendered: the text is put where the template begins the reply.
+                # The text need not be rendered: it is inserted where the template begins the reply.
                 return replace(
                     learned,
                     forms=replace(learned.forms, beside="inserted"),
                     tried=learned.tried | {step.name},
-                    adapted=(*learned.adapted, "text before a call is put before it"),
+                    adapted=(*learned.adapted, "text before a call is inserted before it"),
                 )
-        forms = [_changed(learned.forms, changes) for changes, _ in step.rungs]
+        forms = []
+        for changes, _ in step.rungs:
+            joined = learned.forms.joined | changes.get("joined", frozenset())
+            forms.append(replace(learned.forms, **{**changes, "joined": joined}))
         shown = _render(render, [(each, step) for each in forms])
         learned = replace(learned, tried=learned.tried | {step.name})
         if not any(shown):
-            # One that refuses all of them says why when it is asked: it may need what a request brings.
+            # A template that refuses every form may work with a real request, or will say what it lacks.
             if False not in shown:
                 return replace(learned, refused=learned.refused | {step.name})
             return replace(learned, lost={**learned.lost, step.name: step.lost})
         at = shown.index(True)
         if step.name == "tools" and forms[at].tools in ("unshown", "withheld"):
-            # Some show no more than a tool's name.
+            # Some templates show only a tool's name.
             named = replace(step, conversations=[(each, words[:2]) for each, words in step.conversations])
             at = _render(render, [(each, named) for each in forms]).index(True)
         clause = step.rungs[at][1]
         adapted = (*learned.adapted, clause) if clause else learned.adapted
         return replace(learned, forms=forms[at], adapted=adapted)
 
-    def framing(self, render: Render, control: re.Pattern[str]) -> Learned:
-        """This, with what the template writes around a reply that calls."""
+    def with_frame(self, render: Render, control: re.Pattern[str]) -> Learned:
+        """Learn the text that the template writes around the calls of a reply."""
         if "frame" in self.tried:
             return self
-        learned = self.knowing(["calls", "several calls"], render, control)
+        learned = self.with_parts(["calls", "several calls"], render, control)
         frame = _frame(learned.forms, render, control)
         return replace(learned, tried=learned.tried | {"frame"}, frame=frame)
 
 
-def parts_of(messages: Sequence[Sewn], forms: Forms) -> set[str]:
-    """The parts that a conversation has, by the names of the steps that try them."""
+def parts_of(messages: Sequence[SafeMessage], forms: Forms) -> set[str]:
+    """The parts of a conversation, as names of steps."""
     parts: set[str] = set()
     asked = False
     for at, message in enumerate(messages):
@@ -397,46 +413,28 @@ def parts_of(messages: Sequence[Sewn], forms: Forms) -> set[str]:
             case "tool":
                 parts.add("calls")
         if message.calls:
-            parts |= _parts_of_reply(message)
+            parts.add("calls")
+            if len(message.calls) > 1:
+                parts.add("several calls")
+            if message.text:
+                parts.add("thinking, text and call" if message.thinking else "text and call")
+            for call in message.calls:
+                if isinstance(call.value, str):
+                    parts.add(ODD_TEXT)
+                elif not isinstance(call.value, dict):
+                    parts.add(ODD_NULL if call.value is None else ODD_VALUE)
     turns = shape(messages, forms)
     for before, turn in pairwise(turns):
         if before["role"] == turn["role"] and "tool_calls" not in before and "tool_calls" not in turn:
             if turn["role"] == "user":
-                parts.add("questions running")
+                parts.add("consecutive questions")
             elif turn["role"] == "assistant":
-                parts.add("replies running")
+                parts.add("consecutive replies")
     return parts
-
-
-def _parts_of_reply(message: Sewn) -> set[str]:
-    parts = {"calls"}
-    if len(message.calls) > 1:
-        parts.add("several calls")
-    if message.text:
-        parts.add("thinking, text and call" if message.thinking else "text and call")
-    for call in message.calls:
-        if isinstance(call.value, str):
-            parts.add(ODD_TEXT)
-        elif not isinstance(call.value, dict):
-            parts.add(ODD_NULL if call.value is None else ODD_VALUE)
-    return parts
-
-
-def _with_those_before(parts: set[str]) -> set[str]:
-    for name in list(parts):
-        if step := BY_NAME.get(name):
-            parts |= _with_those_before(set(step.after))
-    return parts
-
-
-def _changed(forms: Forms, changes: Mapping[str, Any]) -> Forms:
-    if "joined" in changes:
-        changes = {"joined": forms.joined | changes["joined"]}
-    return replace(forms, **changes)
 
 
 def _render(render: Render, trials: Sequence[tuple[Forms, Step]]) -> list[bool | None]:
-    """Whether each form shows its step's part, all in one request; None where the template refuses it."""
+    """Whether each form shows its step's part, in one request; None if the template refuses the form."""
     conversations = [(messages, True, forms) for forms, step in trials for messages, _ in step.conversations]
     renderings = iter(render(conversations))
     shown: list[bool | None] = []
@@ -457,15 +455,14 @@ def _shows(text: str | TemplateRefused, words: Sequence[str], forms: Forms, step
         words = [word for word in words if word != REPLY]
     if isinstance(text, TemplateRefused) or not all(word in text for word in words):
         return False
-    # An object that was concatenated as text is not JSON.
+    # Python's repr of an object is not JSON.
     return forms.arguments != "object" or "calls" not in step.name or str(ARGUMENTS) not in text
 
 
 def _frame(forms: Forms, render: Render, control: re.Pattern[str]) -> Frame | None:
-    """What is around a reply that calls.
+    """Find the frame of a reply that calls by comparing renderings.
 
-    None where that cannot be told from what is around one that only says something, or differs from call to
-    call. `control` matches a control token.
+    None if it cannot be told from the frame of a plain reply, or differs between calls.
     """
     if calls_as_text(CALLING, forms):
         return None
@@ -488,25 +485,28 @@ def _frame(forms: Forms, render: Render, control: re.Pattern[str]) -> Frame | No
     if REPLY not in plain or not all(word in text for text in calling):
         return None
     before, after = plain.split(REPLY)[0], plain.split(REPLY)[-1]
-    start = _common(calling[0], before)
+    start = common_text([calling[0], before])
     begins_alike = not before[start:].strip()
     if not begins_alike and calling[0].startswith(prompt):
         start = len(prompt)
     for mark in control.finditer(calling[0]):
-        # What differs may begin alike.
+        # The two may diverge inside a control token.
         start = mark.start() if mark.start() < start < mark.end() else start
     lead = calling[0][start : max(calling[0].index(word), start)]
     for _, closing in THINKING_MARKERS:
         lead = lead.rpartition(closing)[2]
-    # Line breaks before a reply are not part of it. What follows its first control tokens may count calls.
+    # Line breaks before a reply are not part of it. After the first control tokens there may be a call count.
     lead = lead.lstrip("\n")
     counted = bool(control.match(lead))
     if counted:
-        lead = lead[: _run(control, lead)]
+        length = 0
+        while marked := control.match(lead, length):
+            length = marked.end()
+        lead = lead[:length]
     if not lead or not (begins_alike or control.match(lead)):
         return None
-    # It ends as other replies do, or with the last control token, if that does not end each call.
-    end, closes = after[len(after) - _common(calling[0][::-1], after[::-1]) :], False
+    # The reply ends as other replies do, or else with its last control token.
+    end, closes = after[len(after) - common_text([calling[0][::-1], after[::-1]]) :], False
     if token := control.search(end):
         end = token[0]
     else:
@@ -525,20 +525,3 @@ def _frame(forms: Forms, render: Render, control: re.Pattern[str]) -> Frame | No
     if not closes and getattr(several.calls[-1], by) not in both:
         return None
     return Frame(lead, end, counted, closes, by)
-
-
-def _run(control: re.Pattern[str], text: str) -> int:
-    """How long the control tokens are that a text begins with."""
-    length = 0
-    while mark := control.match(text, length):
-        length = mark.end()
-    return length
-
-
-def _common(left: str, right: str) -> int:
-    at = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        at += 1
-    return at

@@ -1,4 +1,4 @@
-"""Which marks a model's replies have, by its tokenizer and its chat template."""
+"""Detects the markers of a model's replies from its tokenizer and chat template."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from chatcli.replies.thinking import THINKING_MARKERS
 
 CHANNEL = "<|channel|>"
 HARMONY_CLOSING = "<|end|><|start|>assistant<|channel|>final<|message|>"
-# What begins the text where mlx-lm's response format has headers.
+# The header of the answer in Muse's format, as mlx-lm names it.
 TO_USER = "to=user<|message|>"
 MUSE_CLOSING = f"<|eom|><|start|>assistant {TO_USER}"
-# What stands around the answer, in formats that mlx-lm does not name.
 SPELLED = ("<think>", "</think>")
+# The markers around the answer in formats that mlx-lm does not know.
 AROUND_TEXT = (
     ("<response>", "</response>"),
     ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
@@ -27,9 +27,13 @@ AROUND_TEXT = (
 
 @functools.lru_cache(maxsize=2)
 def format_of(tokenizer: Any) -> Format:
-    """The format of the replies of this tokenizer's model."""
-    # The vocabulary is copied to be asked: 150,000 tokens.
-    vocabulary, template = tokenizer.get_vocab(), template_text(tokenizer)
+    """The format of this model's replies."""
+    # `get_vocab` copies 150,000 tokens, hence the cache.
+    vocabulary = tokenizer.get_vocab()
+    source = getattr(tokenizer, "chat_template", None) or ""
+    sources = source.values() if isinstance(source, Mapping) else [source]
+    # Python code that renders in place of a template has no text.
+    template = "\n".join(text for text in sources if isinstance(text, str))
     if CHANNEL in vocabulary or f"{CHANNEL}analysis" in template:
         return Format(closing=HARMONY_CLOSING, headers=HARMONY)
     calls = _call_formats(tokenizer, vocabulary, template)
@@ -37,12 +41,12 @@ def format_of(tokenizer: Any) -> Format:
         return Format(closing=MUSE_CLOSING, calls=calls, headers=MUSE)
     around = [pair for pair in AROUND_TEXT if pair[0] in vocabulary or pair[0] in template]
     marks = tokenizer.structural_markers
-    # mlx-lm knows few pairs, and by the vocabulary alone, which may have those of another template, too.
+    # mlx-lm knows few pairs, and looks only at the vocabulary, which may also have another template's.
     pairs = [pair for pair in THINKING_MARKERS if vocabulary.keys() >= {*pair}]
     if tokenizer.has_thinking:
         pairs.insert(0, (tokenizer.think_start, tokenizer.think_end))
     named = [pair for pair in (*pairs, *THINKING_MARKERS) if all(mark in template for mark in pair)]
-    # Granite's and Apriel's are several tokens. Many a template names `<think>`, whatever the model.
+    # Granite's and Apriel's markers are several tokens. Many templates name `<think>` whatever the model.
     spelled = [] if pairs else [pair for pair in named if pair != SPELLED or AROUND_TEXT[0] in around]
     thinking = next(iter([*(pair for pair in named if pair in pairs), *pairs, *spelled]), None)
     return Format(
@@ -55,17 +59,10 @@ def format_of(tokenizer: Any) -> Format:
     )
 
 
-def template_text(tokenizer: Any) -> str:
-    """The text of all chat templates of a tokenizer; empty where Python code takes their place."""
-    template = getattr(tokenizer, "chat_template", None) or ""
-    named = template.values() if isinstance(template, Mapping) else [template]
-    return "\n".join(text for text in named if isinstance(text, str))
-
-
 def _call_formats(tokenizer: Any, vocabulary: Mapping[str, int], template: str) -> dict[str, CallFormat]:
     start, shown = None, template
     if tokenizer.has_tool_calling:
-        # A configuration may name mlx-lm's parser, where no template shows the marks.
+        # A configuration may name mlx-lm's parser although no template shows the markers.
         start = tokenizer.tool_call_start
         shown += f"\n{tokenizer.tool_parser.__module__}"
     formats = {
@@ -82,12 +79,12 @@ def _call_formats(tokenizer: Any, vocabulary: Mapping[str, int], template: str) 
 def splitter(
     tokenizer: Any, generation_prompt: str, tools: Sequence[Mapping[str, Any]] = ()
 ) -> ReplySplitter:
-    """A splitter for a reply. `generation_prompt` is the text before it, `tools` are those it may call."""
+    """A splitter for a reply after the text `generation_prompt` that may call `tools`."""
     return ReplySplitter(format_of(tokenizer), generation_prompt, tools)
 
 
 def closing_tokens(tokenizer: Any) -> list[int]:
-    """The tokens that end thinking; none if the model has no thinking."""
+    """The tokens that end thinking; empty if the model does not think."""
     closing = format_of(tokenizer).closing
     if closing and closing == tokenizer.think_end:
         return list(tokenizer.think_end_tokens)

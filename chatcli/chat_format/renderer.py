@@ -1,4 +1,4 @@
-"""Has chat templates rendered in processes of their own, within a limit of time and one of memory."""
+"""Renders chat templates in separate processes with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from chatcli.chat_format import sandbox
 from chatcli.errors import TemplateCutOff, TemplateRefused, TemplateStopped
 from chatcli.text import file_size
 
-# A template that takes longer has no end. Long conversations take a tenth of a second.
+# A template that takes longer never ends: long conversations take a tenth of a second.
 RENDER_SECONDS = 10.0
-# What the process may have, its own 20 MB included.
+# The memory limit of a process, including its own 20 MB.
 MEMORY_BYTES = 10**9
-# How often a stop signal, and memory where the system does not limit it, are looked at.
+# How often the stop signal is checked, and memory if the system does not limit it.
 POLL_SECONDS = 0.05
 READ_BYTES = 1 << 20
 
-# A text, or why there is none.
+# A rendered text, or the error in its place.
 Rendering = str | TemplateRefused
 
 
 class Stop(Protocol):
-    """A signal that ends a rendering, such as `threading.Event`. It is asked again and again meanwhile."""
+    """A signal that ends a rendering, such as `threading.Event`. It is polled."""
 
     def is_set(self) -> bool: ...
 
 
 class Renderer:
-    """A process that renders templates, one at a time. Once it was ended, it renders nothing more."""
+    """A process that renders templates, one at a time. It cannot be restarted."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Renderer:
         memory: int = MEMORY_BYTES,
         watched: bool = sys.platform == "darwin",
     ) -> None:
-        """`watched`: the system does not limit a process's memory. Raises `TemplateRefused`."""
+        """`watched`: poll the memory, because the system does not limit it. Raises `TemplateRefused`."""
         self._seconds, self._memory, self._watched = seconds, memory, watched
         limits = [str(0 if watched else memory), str(seconds)]
-        # When the stop signal was last asked.
+        # When the stop signal was last checked.
         self._asked = time.monotonic()
         self._socket, other = socket.socketpair()
         try:
-            # A session of its own, so that Ctrl-C in the terminal reaches only the process that waits.
+            # A new session, so that Ctrl-C in the terminal reaches only the waiting parent.
             self._process = subprocess.Popen(
                 [sys.executable, "-IS", str(Path(sandbox.__file__)), *limits, *sys.path],
                 stdin=other.fileno(),
@@ -72,11 +72,11 @@ class Renderer:
     def ask(
         self, source: str, contexts: Sequence[Mapping[str, Any] | None], stop: Stop | None
     ) -> Iterator[Rendering]:
-        """What a template makes of each context; of None it is the variables that the template reads.
+        """Render each context. For None, yield the names of the variables that the template reads.
 
-        What contexts share is sent once. Raises `TemplateCutOff` in place of a text that is not written.
+        Raises `TemplateCutOff` in place of the text that took too long or too much memory.
         """
-        # marshal writes an object that it has met before as a reference.
+        # marshal writes a repeated object as a reference, so shared parts are sent once.
         plain = [None if context is None else dict(context) for context in contexts]
         request = marshal.dumps((source, plain))
         try:
@@ -93,9 +93,9 @@ class Renderer:
             raise self._ended() from None
 
     def _read(self, count: int, stop: Stop | None) -> bytes:
-        """So many bytes of the answer. Raises `EOFError` if the process ends before."""
+        """Read `count` bytes of the answer. Raises `EOFError` if the process ends first."""
         if stop is not None and time.monotonic() - self._asked > POLL_SECONDS:
-            # Of many short texts none is waited for.
+            # Many short texts may arrive without any wait.
             self._end_if(stop)
         data = bytearray()
         while len(data) < count:
@@ -121,13 +121,13 @@ class Renderer:
         code = self._process.wait()
         if code == -signal.SIGALRM:
             return TemplateCutOff(
-                f"The model's chat template does not come to an end in {self._seconds:g} seconds: "
+                f"The model's chat template did not finish within {self._seconds:g} seconds: "
                 "choose another model with -m."
             )
         if code == -signal.SIGKILL:
             return self._too_much_memory()
         return TemplateCutOff(
-            f"The model's chat template broke what renders it (exit code {code}): "
+            f"The model's chat template crashed its renderer (exit code {code}): "
             "choose another model with -m."
         )
 
@@ -138,7 +138,7 @@ class Renderer:
         )
 
     def is_running(self) -> bool:
-        """False once it was killed from outside, as a system does that is short of memory."""
+        """False once another process, such as the kernel's out-of-memory killer, has killed it."""
         return self._process.poll() is None
 
     def close(self) -> None:
@@ -147,14 +147,14 @@ class Renderer:
         self._socket.close()
 
 
-# Those that wait for work.
+# Processes that wait for work.
 _idle: list[Renderer] = []
-# What two processes read of one pipe, neither would understand.
+# A forked child must not share the sockets of its parent.
 os.register_at_fork(after_in_child=_idle.clear)
 
 
 def start() -> None:
-    """Start a process, so that it is ready when the first template is rendered."""
+    """Start a process ahead of the first rendering."""
     if not _idle:
         _idle.append(Renderer())
 
@@ -162,20 +162,20 @@ def start() -> None:
 def render(
     source: str, contexts: Sequence[Mapping[str, Any] | None], stop: Stop | None = None
 ) -> list[Rendering]:
-    """The texts that a template makes of its contexts: plain values, as JSON has them.
+    """Render a template with each context, which has JSON values only.
 
-    In place of a text stands `TemplateRefused` with the template's own words, or `TemplateCutOff` if it took
-    too long or too much memory: the others are rendered all the same. Raises `TemplateStopped` once `stop`
-    is set.
+    A failed text is replaced by `TemplateRefused` with the template's own words, or by `TemplateCutOff` if it
+    took too long or too much memory. The others are still rendered. Raises `TemplateStopped` once `stop` is
+    set.
     """
     renderings: list[Rendering] = []
     while len(renderings) < len(contexts):
-        renderer = _waiting()
+        renderer = _idle_renderer()
         try:
             for rendering in renderer.ask(source, contexts[len(renderings) :], stop):
                 renderings.append(rendering)
         except BaseException as error:
-            # It is gone, or at work on what nobody waits for.
+            # The process has died, or is still working on an abandoned request.
             renderer.close()
             if not isinstance(error, TemplateCutOff) or isinstance(error, TemplateStopped):
                 raise
@@ -186,19 +186,19 @@ def render(
 
 
 def text_of(rendering: Rendering) -> str:
-    """The text. Raises what stands in its place."""
+    """The text. Raises the error in its place."""
     if isinstance(rendering, TemplateRefused):
         raise rendering
     return rendering
 
 
 def undeclared_variables(source: str) -> frozenset[str]:
-    """The variables that a template reads; none of one with errors. Raises `TemplateCutOff`."""
+    """The variables that a template reads; empty if it has errors. Raises `TemplateCutOff`."""
     (names,) = render(source, [None])
     return frozenset(text_of(names).split())
 
 
-def _waiting() -> Renderer:
+def _idle_renderer() -> Renderer:
     with contextlib.suppress(IndexError):
         while not (renderer := _idle.pop()).is_running():
             renderer.close()
@@ -213,12 +213,12 @@ def _close() -> None:
 
 
 def refusal(reason: str) -> str:
-    """The sentence for a template that raised."""
+    """The sentence for a template that raised an error."""
     return f"The model's chat template refuses this conversation: {reason}"
 
 
 def resident_bytes(process_id: int) -> int:
-    """The memory that a process has, by `ps`; 0 if it is gone."""
+    """The resident memory of a process, from `ps`; 0 if it has ended."""
     words = subprocess.run(
         ["ps", "-o", "rss=", "-p", str(process_id)], capture_output=True, check=False
     ).stdout.split()

@@ -1,8 +1,8 @@
 """Renders chat templates: the child process of `renderer`, which may be killed at any instant.
 
-A template is a program of whoever made the model, and one step of it may take all memory or no end of
-time within C, where Python interrupts nothing. So the system holds both limits. Requests come on standard
-input and are answered on standard output. Nothing of chatcli is imported, so that it starts fast.
+A template is code from the model's makers. A single step of it may take all memory or run forever inside C,
+where Python cannot interrupt it, so the operating system enforces both limits. Requests arrive on standard
+input and answers leave on standard output. To start fast, it imports nothing of chatcli.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template, nodes
     from jinja2.parser import Parser
 
-# A frame is its length in as many bytes, then that many.
+# A frame is its length in this many bytes, then its content.
 LENGTH_BYTES = 8
-# What begins an answer: text, the reason why there is none, or that memory has run out.
+# The first byte of an answer: a text, a refusal with its reason, or out of memory.
 TEXT, REFUSED, OUT_OF_MEMORY = b"t", b"r", b"m"
-# No template makes of a conversation so many times its characters, and so many more.
+# The longest text accepted: this many times the request's bytes, plus a constant.
 MAX_GROWTH, MAX_CHARACTERS = 16, 1 << 20
 
 
 def main() -> None:
     """Answer requests until standard input is closed.
 
-    The arguments are the limits in bytes (0: none) and in seconds for a text, and `sys.path`. A request is a
-    template and the contexts to render it with, each of which is answered.
+    The arguments are the memory limit in bytes (0: none), the time limit for each text in seconds, and
+    `sys.path`. A request is a template and the contexts to render it with. Each context has its own answer.
     """
     memory, seconds, *sys.path[:] = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if limit := int(memory):
-        # macOS has no such limit: there the parent watches.
+        # macOS has no such limit: the parent polls instead.
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -50,7 +50,7 @@ def main() -> None:
         for answer in _answers(requests.read(int.from_bytes(length))):
             answers.write(len(answer).to_bytes(LENGTH_BYTES))
             answers.write(answer)
-            # At once: the next one may end the process.
+            # Flush now: the next rendering may end the process.
             answers.flush()
             signal.setitimer(signal.ITIMER_REAL, float(seconds))
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -67,7 +67,7 @@ def _answers(request: bytes) -> Iterator[bytes]:
 
 
 def _answer(source: str, context: dict[str, Any] | None, most: int) -> bytes:
-    """A text of at most so many characters: a context's, or without one the variables that are read."""
+    """A context's text, or the variables that the template reads, of at most `most` characters."""
     try:
         text = " ".join(undeclared_variables(source)) if context is None else render(source, context)
         if len(text) > most:
@@ -76,12 +76,12 @@ def _answer(source: str, context: dict[str, Any] | None, most: int) -> bytes:
     except MemoryError:
         return OUT_OF_MEMORY
     except Exception as error:
-        # A template is a program of whoever made the model: it can raise anything.
+        # A template can raise anything.
         return REFUSED + reason(error).encode(errors="replace")
 
 
 def reason(error: Exception) -> str:
-    """One line of what went wrong."""
+    """The first line of an error's message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -91,7 +91,7 @@ def render(source: str, context: dict[str, Any]) -> str:
 
 
 def undeclared_variables(source: str) -> Iterable[str]:
-    """What a template reads; nothing for one with errors: rendering it will say what is wrong."""
+    """The variables that a template reads; empty if it has errors, which rendering will report."""
     import jinja2.meta
 
     try:
@@ -107,7 +107,7 @@ def _compiled(source: str) -> Template:
 
 @functools.cache
 def _environment() -> Environment:
-    """What templates are written for: all that transformers gives them in `apply_chat_template`."""
+    """The Jinja environment that transformers' `apply_chat_template` gives templates."""
     from jinja2 import TemplateError
     from jinja2 import nodes as jinja_nodes
     from jinja2.exceptions import SecurityError
@@ -116,7 +116,7 @@ def _environment() -> Environment:
     from jinja2.utils import Namespace
 
     class GenerationTag(Extension):
-        """The `generation` tag, which marks what a model is trained on and renders as its content."""
+        """The `generation` tag, which marks training targets and renders as its content."""
 
         tags = {"generation"}  # noqa: RUF012 - jinja2's own way
 
@@ -126,7 +126,7 @@ def _environment() -> Environment:
             return jinja_nodes.Scope(body, lineno=line)
 
     class PublicNamespace(Namespace):
-        """A namespace without names that mean something to Python."""
+        """A namespace that refuses names with a leading underscore."""
 
         def __init__(*args: Any, **kwargs: Any) -> None:
             self, *given = args
@@ -140,7 +140,7 @@ def _environment() -> Environment:
             super().__setitem__(name, value)
 
     class MakeDict:
-        """The class itself would lend its methods to change what is not to be changed."""
+        """`dict` without its other methods, which could mutate immutable values."""
 
         fromkeys = staticmethod(dict.fromkeys)
 
@@ -154,7 +154,7 @@ def _environment() -> Environment:
         separators: tuple[str, str] | None = None,
         sort_keys: bool = False,
     ) -> str:
-        # Jinja's own escapes HTML.
+        # Jinja's own filter escapes HTML.
         return json.dumps(
             value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
         )

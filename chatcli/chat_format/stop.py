@@ -1,15 +1,15 @@
-"""Finds stop texts, before which a reply ends, in a stream of text."""
+"""Finds stop sequences in streamed text. A reply ends before the first one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 
 class StopTexts:
-    """Holds back what may be the beginning of a stop text until that is certain.
+    """Holds back text that may be the beginning of a stop sequence until that is certain.
 
-    `characters` counts those that were fed, and `end` how many of them come before the first stop text,
-    which is `found_text` (None: there was none yet).
+    `characters` is how many were fed, and `end` how many of them precede the first stop sequence,
+    `found_text` (both None until one is found).
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -24,30 +24,27 @@ class StopTexts:
         return self.end is not None
 
     def feed(self, text: str) -> str:
-        """The text that is certain now to come before any stop text; nothing after one was found."""
+        """Add text. Returns the text that certainly precedes any stop sequence; empty after one is found."""
         if self.found:
             return ""
         self._pending += text
         self.characters += len(text)
         places = [(at + len(stop), at, stop) for stop in self._texts if (at := self._pending.find(stop)) >= 0]
         if places:
-            # The first that is complete, so that it does not matter in what pieces the text comes.
+            # The first complete one, so that the result does not depend on how the text was split.
             _, at, self.found_text = min(places)
             self.end = self.characters - len(self._pending) + at
             return self._release(at)
-        return self._release(len(self._pending) - partial_length(self._pending, self._texts))
+        # Hold back the longest end that may be the beginning of a stop sequence.
+        longest = min(len(self._pending), max(map(len, self._texts), default=1) - 1)
+        ends = (self._pending[-size:] for size in range(longest, 0, -1))
+        held = next((end for end in ends if any(stop.startswith(end) for stop in self._texts)), "")
+        return self._release(len(self._pending) - len(held))
 
     def finish(self) -> str:
-        """The text that was held back when the reply ended by itself."""
+        """The text that is still held back when the reply ends by itself."""
         return "" if self.found else self._release(len(self._pending))
 
     def _release(self, count: int) -> str:
         released, self._pending = self._pending[:count], self._pending[count:]
         return released
-
-
-def partial_length(text: str, marks: Collection[str]) -> int:
-    """How many last characters of `text` may be the beginning of one of `marks`."""
-    longest = min(len(text), max(map(len, marks), default=1) - 1)
-    ends = (text[-size:] for size in range(longest, 0, -1))
-    return len(next((end for end in ends if any(mark.startswith(end) for mark in marks)), ""))

@@ -1,4 +1,4 @@
-"""The bytes that a token stands for, of which a character may take several tokens."""
+"""The bytes of a token. A character may take several tokens, so one token may not be valid UTF-8."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# Every byte that begins or goes on a character, a space before a word, and no space at the start.
+# UTF-8 of every length, spaces before words, and no space at the start.
 PROBE = "aé☃👍 b,\n c"
 BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 WORD_START = "▁"
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """The characters in which GPT-2's and later byte-level tokenizers spell bytes, and which byte each is."""
-    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    return {chr(byte): byte for byte in shown} | {chr(256 + at): byte for at, byte in enumerate(hidden)}
-
-
-ALPHABET = _byte_alphabet()
+# The byte for each character in which byte-level tokenizers (GPT-2 and later) spell bytes.
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+OTHERS = [byte for byte in range(256) if byte not in PRINTABLE]
+ALPHABET = {chr(byte): byte for byte in PRINTABLE} | {chr(256 + at): byte for at, byte in enumerate(OTHERS)}
 
 
 def _byte_level(token: str) -> bytes:
-    # Control tokens are spelled as they are.
+    # Control tokens are spelled in plain text.
     return b"".join(bytes([ALPHABET[c]]) if c in ALPHABET else c.encode() for c in token)
 
 
@@ -33,10 +29,10 @@ def _sentencepiece(token: str) -> bytes:
 
 
 def speller(tokenizer: Any) -> Callable[[int, str], bytes]:
-    """A function from a token's id, and the text that it has added to a reply, to its bytes.
+    """A function from a token's id, and the text that it added to a reply, to the token's bytes.
 
-    Joined they are the reply's text. How a vocabulary spells bytes is found by trying. Of one that spells
-    them in no known way, the text that a token has added is what it stands for.
+    All tokens' bytes joined are the reply's text. The vocabulary's spelling of bytes is found by trial. If it
+    is unknown, a token's bytes are the text that it added.
     """
     ids = list(tokenizer.encode(PROBE, add_special_tokens=False))
     for spell in (_byte_level, _sentencepiece):
@@ -54,7 +50,7 @@ def speller(tokenizer: Any) -> Callable[[int, str], bytes]:
 
 
 def without_first_space(tokenizer: Any, token: int, data: bytes) -> bytes:
-    """A reply's first token as its text has it: many tokenizers leave out the space before the first word."""
+    """A reply's first token without the leading space that many tokenizers drop from the text."""
     if not data.startswith(b" "):
         return data
     detokenizer = tokenizer.detokenizer
@@ -64,7 +60,7 @@ def without_first_space(tokenizer: Any, token: int, data: bytes) -> bytes:
 
 
 def as_text(data: bytes) -> str:
-    """Bytes as text, from which `as_bytes` gets them back: those that are no text are surrogates."""
+    """Decode bytes so that `as_bytes` restores them: invalid UTF-8 becomes surrogates."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -73,5 +69,5 @@ def as_bytes(text: str) -> bytes:
 
 
 def readable(text: str) -> str:
-    r"""What `as_text` gave, for people: bytes that are no text are spelled as `\xe2`, as OpenAI has it."""
+    r"""Text from `as_text` for people: invalid UTF-8 is spelled `\xe2`, as OpenAI does."""
     return as_bytes(text).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Templates that fail: each is one sentence, and Ctrl-C ends it.
+"""Failing templates: each gives one sentence, and Ctrl-C ends it.
 
 A row of `TEMPLATES` is one, and what its sentence says. Those without bounds are in `tests/adversary`.
 """
@@ -22,7 +22,7 @@ from tests.support.tiny import write_model, write_tokenizer
 
 DATE = "2025-03-01"
 QUESTION = [Message("user", "Hello")]
-# Endless unless the messages are those of the trial when the model loads.
+# Loops forever, except on the messages that are rendered when the model loads.
 ENDLESS = (
     "{%- for m in messages if m.content == 'Hello' %}{% for a in range(99999) %}{% for b in range(99999) %}"
     "{% endfor %}{% endfor %}{% endfor %}{{ messages[0].content }}"
@@ -48,7 +48,7 @@ TEMPLATES = [
     ("{{ '' }}", "writes nothing"),
     ("{# nothing #}", "writes nothing"),
 ]
-# Python may or may not mind.
+# Some Python versions refuse these.
 ODD = [
     "{{ 1e308 * 10 | int }}",
     "{{ (1e308 * 10) | int }}",
@@ -59,7 +59,7 @@ ODD = [
 
 
 @pytest.mark.parametrize(("source", "reason"), TEMPLATES, ids=lambda value: str(value)[:30])
-def test_a_template_that_fails_is_one_sentence(source: str, reason: str, tmp_path: Path) -> None:
+def test_a_failing_template_gives_one_sentence(source: str, reason: str, tmp_path: Path) -> None:
     write_tokenizer(tmp_path, source)
     with pytest.raises(TemplateRefused, match=f"^The model's chat template .*{reason}") as caught:
         Template(load_tokenizer(tmp_path), DATE).prompt(QUESTION)
@@ -67,14 +67,14 @@ def test_a_template_that_fails_is_one_sentence(source: str, reason: str, tmp_pat
 
 
 @pytest.mark.parametrize("source", ODD)
-def test_an_odd_template_renders_or_is_one_sentence(source: str, tmp_path: Path) -> None:
+def test_an_odd_template_renders_or_gives_one_sentence(source: str, tmp_path: Path) -> None:
     write_tokenizer(tmp_path, source)
     with contextlib.suppress(TemplateRefused):
         assert Template(load_tokenizer(tmp_path), DATE).prompt(QUESTION)
 
 
 @pytest.mark.parametrize("template", [7, ["x"], {"default": 7}, True])
-def test_a_template_that_is_no_text_is_one_sentence(template: Any, tmp_path: Path) -> None:
+def test_a_template_that_is_not_text_gives_one_sentence(template: Any, tmp_path: Path) -> None:
     write_tokenizer(tmp_path, "{{ messages }}")
     tokenizer = load_tokenizer(tmp_path)
     tokenizer.chat_template = template
@@ -82,7 +82,7 @@ def test_a_template_that_is_no_text_is_one_sentence(template: Any, tmp_path: Pat
         Template(tokenizer, DATE)
 
 
-def test_an_interrupt_ends_a_template_without_end(tmp_path: Path) -> None:
+def test_an_interrupt_ends_an_endless_template(tmp_path: Path) -> None:
     write_tokenizer(tmp_path, ENDLESS)
     stop = threading.Event()
     template = Template(load_tokenizer(tmp_path), DATE, stop=stop)
@@ -93,7 +93,7 @@ def test_an_interrupt_ends_a_template_without_end(tmp_path: Path) -> None:
     assert time.monotonic() - started < 5.0
 
 
-def test_a_message_whose_template_is_stopped_leaves_the_conversation_as_it_was(tmp_path: Path) -> None:
+def test_stopping_a_template_leaves_the_conversation_unchanged(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", "qwen3", template=ENDLESS)
     with Harness(model, tmp_path / "sessions") as harness:
         session = harness.chat("talk").session

@@ -1,4 +1,4 @@
-"""Boundaries of paths of many messages: the same as of each message by itself, in linear time."""
+"""Boundaries of long paths equal those found one message at a time, in linear time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.chat_format.template import MANY_MESSAGES, Template
+from chatcli.chat_format.template import Template
 from chatcli.conversation.tree import Message
 from chatcli.errors import TemplateStopped
 from chatcli.events import ToolCall
@@ -20,7 +20,7 @@ from tests.support import tiny
 from tests.support.families import at_night
 from tests.support.templates import DATE, QWEN3_TOOLS, TEMPLATES, TOOL_MARKS, Templates
 
-COUNT = MANY_MESSAGES + 60
+COUNT = 316
 ENOUGH = range(17, COUNT, 23)
 
 
@@ -29,7 +29,7 @@ def letters(count: int) -> list[Message]:
 
 
 def one_by_one(template: Template, path: list[Message], counts: range) -> list[int]:
-    """The last boundary of each beginning of a path, each found by itself."""
+    """The last boundary of each prefix of a path, found separately."""
     return [template.boundaries(path[:count], dict.fromkeys(range(count), 1))[-1] for count in counts]
 
 
@@ -37,14 +37,16 @@ def one_by_one(template: Template, path: list[Message], counts: range) -> list[i
     "name", [each if each in ("qwen3", "gpt-oss") else at_night(each) for each in TEMPLATES]
 )
 @pytest.mark.parametrize("path", [letters(COUNT), varied(COUNT)], ids=["letters", "varied"])
-def test_many_boundaries_are_those_of_each_message(load: Templates, name: str, path: list[Message]) -> None:
+def test_many_boundaries_equal_those_found_one_by_one(
+    load: Templates, name: str, path: list[Message]
+) -> None:
     first = int(path[0].role == "system")
     boundaries = load(name).boundaries(path, {})
     assert one_by_one(load(name), path, ENOUGH) == [boundaries[count - first] for count in ENOUGH]
 
 
 @pytest.mark.parametrize("source", [KEEPS_SIX, FORGETS])
-def test_many_boundaries_of_a_template_that_looks_far_back_are_those_of_each(
+def test_many_boundaries_equal_those_found_one_by_one_if_the_template_looks_far_back(
     tmp_path: Path, source: str
 ) -> None:
     tiny.write_tokenizer(tmp_path, source)
@@ -53,7 +55,7 @@ def test_many_boundaries_of_a_template_that_looks_far_back_are_those_of_each(
     assert one_by_one(Template(tokenizer, DATE), path, ENOUGH) == [boundaries[each - 1] for each in ENOUGH]
 
 
-def test_many_boundaries_of_a_tool_loop_are_those_of_each_message(tmp_path: Path) -> None:
+def test_many_boundaries_of_a_tool_loop_equal_those_found_one_by_one(tmp_path: Path) -> None:
     tiny.write_tokenizer(tmp_path, QWEN3_TOOLS, [*tiny.SPECIAL, *TOOL_MARKS])
     tokenizer = load_tokenizer(tmp_path)
     path: list[Message] = []
@@ -69,7 +71,7 @@ def test_many_boundaries_of_a_tool_loop_are_those_of_each_message(tmp_path: Path
 
 
 class CountingTemplate(Template):
-    """A template that counts the messages that it renders."""
+    """Counts the rendered messages."""
 
     messages = 0
 
@@ -78,7 +80,7 @@ class CountingTemplate(Template):
         return super()._render_all(conversations)  # type: ignore[arg-type]
 
 
-def test_boundaries_render_each_message_as_often_in_a_long_path_as_in_a_short_one(load: Templates) -> None:
+def test_the_renderings_per_message_do_not_grow_with_the_path(load: Templates) -> None:
     tokenizer, rendered = load("qwen3")._tokenizer, {}
     for count in (400, 1600):
         template = CountingTemplate(tokenizer, DATE)

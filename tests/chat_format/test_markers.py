@@ -139,7 +139,7 @@ def test_without_markers_everything_is_reply(make_tokenizer: MakeTokenizer) -> N
     assert [Part("<think>a</think>")] == parts(splitter(tokenizer, ""), ["<think>a</think>"])
 
 
-# Marks of the vocabulary, a template, a reply, and its thinking.
+# Marks in the vocabulary, a template, a reply, and the reply's thinking.
 TEMPLATES_MARKS = {
     "several tokens": (
         [],
@@ -157,7 +157,7 @@ TEMPLATES_MARKS = {
 
 
 @pytest.mark.parametrize("name", TEMPLATES_MARKS)
-def test_the_marks_that_the_template_names_open_thinking(make_tokenizer: MakeTokenizer, name: str) -> None:
+def test_marks_in_the_template_open_thinking(make_tokenizer: MakeTokenizer, name: str) -> None:
     special, template, reply, thought = TEMPLATES_MARKS[name]
     tokenizer = make_tokenizer(special, f"{{{{ {template!r} }}}}")
     read = parts(splitter(tokenizer, ""), [reply])
@@ -245,7 +245,7 @@ def test_a_tool_call_is_parsed_and_its_text_kept(kind: str, size: int, make_toke
     assert "" == joined([part for part in segments if part is not call], thinking=False)
 
 
-def test_text_around_a_call_keeps_its_place(make_tokenizer: MakeTokenizer) -> None:
+def test_text_around_a_call_keeps_its_position(make_tokenizer: MakeTokenizer) -> None:
     reading = splitter(make_tokenizer([], QWEN), "", TOOLS)
     segments = parts(reading, ['Wait. <tool_call>{"name": "a"}</tool_call> Done.'])
     assert ["Wait. ", '<tool_call>{"name": "a"}</tool_call>', " Done."] == [
@@ -298,7 +298,7 @@ class CountingVocabulary:
 
 
 def test_a_vocabulary_is_listed_once_and_not_for_every_reply(make_tokenizer: MakeTokenizer) -> None:
-    """A list of 150,000 tokens takes long before a first token."""
+    """Listing 150,000 tokens would delay the first token."""
     counting = CountingVocabulary(make_tokenizer(["<think>", "</think>"]))
     for _ in range(3):
         segments = parts(splitter(counting, ""), ["<think>Hm.</think>Yes."])

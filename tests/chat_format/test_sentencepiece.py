@@ -1,4 +1,4 @@
-"""Tokenizers that put a space before what they are given: typed control strings keep their spelling."""
+"""Tokenizers that add a space before their input: typed control strings keep their spelling."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DECODER = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback
 
 
 def llama(tokenizer: Tokenizer) -> None:
-    """As Llama 2's converted tokenizer."""
+    """Like Llama 2's converted tokenizer."""
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(Regex(" "), "▁")]
     )
@@ -77,9 +77,7 @@ def write(folder: Path, family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_typed_control_string_keeps_its_spelling_and_is_no_control_token(
-    family: str, tmp_path: Path
-) -> None:
+def test_a_typed_control_string_keeps_its_spelling_and_stays_text(family: str, tmp_path: Path) -> None:
     write(tmp_path, family)
     tokenizer = load_tokenizer(tmp_path)
     template = Template(tokenizer, DATE)
@@ -90,6 +88,6 @@ def test_a_typed_control_string_keeps_its_spelling_and_is_no_control_token(
         assert [token for token in plain if token in control] == [
             token for token in tokens if token in control
         ]
-        # Without what the template writes around it, and the space that comes before a first word.
+        # Without the template's text around it, and the space before the first word.
         inner = tokenizer.decode(tokens[1:-2])
         assert typed.lstrip(" ") == inner.lstrip(" ")

@@ -1,4 +1,4 @@
-"""Stop texts: a reply ends before the first, however tokens and chunks divide it, and so does history."""
+"""Stop sequences: a reply and its history end before the first one, however tokens divide the text."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def feed_all(texts: list[str], pieces: list[str]) -> tuple[str, StopTexts]:
 @given(
     texts=st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=3), pieces=st.lists(LETTERS, max_size=8)
 )
-def test_text_in_any_pieces_ends_before_the_first_stop_text(texts: list[str], pieces: list[str]) -> None:
+def test_text_in_any_pieces_ends_before_the_first_stop_sequence(texts: list[str], pieces: list[str]) -> None:
     whole = "".join(pieces)
     output, stop = feed_all(texts, pieces)
-    # The stop text that is complete first counts: a longer one might begin earlier and never be completed.
+    # The first complete one counts: a longer one might begin earlier and never be completed.
     places = [(start + len(text), start) for text in texts if (start := whole.find(text)) >= 0]
     end = min(places)[1] if places else None
     assert (whole[:end], end) == (output, stop.end)
     assert stop.found == bool(places)
 
 
-def test_text_that_may_begin_a_stop_text_is_held_back() -> None:
+def test_a_possible_beginning_of_a_stop_sequence_is_held_back() -> None:
     stop = StopTexts(["END", "\n\n"])
     assert ["a", "", "", "ENx", "\ny", ""] == [
         stop.feed(text) for text in ("aE", "N", "", "x\n", "y\n", "\n")
@@ -64,7 +64,7 @@ def take(harness: ScriptedHarness, chat: turn.TurnContext, text: str) -> tuple[T
 
 
 def before_stop(harness: ScriptedHarness) -> tuple[str, str]:
-    """A stop text that begins inside one token of the script and ends in another, and the text before it."""
+    """A stop sequence that begins inside one token and ends in another, and the text before it."""
     words = harness.script.reply.split(" ")
     stop = f"{words[9][1:]} {words[10][:1]}"
     assert len(words[9]) > 1 and 1 == harness.script.reply.count(stop)
@@ -79,10 +79,10 @@ def model_of(models: Path, folder: Path, family: str, template: str) -> Path:
 
 
 @pytest.mark.parametrize(("family", "template"), in_turn_by_day(["", PLAIN]))
-def test_a_reply_ends_before_a_stop_text_and_so_does_history(
+def test_a_reply_and_its_history_end_before_a_stop_sequence(
     models: Path, tmp_path: Path, family: str, template: str
 ) -> None:
-    """The next prompt has the cut reply as the tokenizer encodes it, and all of that was settled."""
+    """The next prompt contains the truncated reply as the tokenizer encodes it, all of it settled."""
     folder = model_of(models, tmp_path, family, template)
     with ScriptedHarness(folder, tmp_path / "s") as harness:
         stop, cut = before_stop(harness)
@@ -130,7 +130,7 @@ def test_a_stopped_conversation_reopened_is_the_same(
     assert outcomes["open"] == outcomes["closed"]
 
 
-def test_an_incomplete_stop_text_is_part_of_the_reply(models: Path, tmp_path: Path) -> None:
+def test_an_incomplete_stop_sequence_is_part_of_the_reply(models: Path, tmp_path: Path) -> None:
     with ScriptedHarness(models / "qwen3", tmp_path) as harness:
         chat = harness.chat("talk")
         chat.sampling = Sampling(stop=(f"{harness.script.reply[-3:]}?",))
@@ -160,7 +160,7 @@ def test_a_reply_may_be_empty(models: Path, tmp_path: Path) -> None:
         assert harness.take(chat, QUESTIONS[1]).record.reused_tokens > 0
 
 
-def test_the_users_stop_texts_replace_those_of_generation_config(models: Path, tmp_path: Path) -> None:
+def test_the_users_stop_sequences_replace_those_of_generation_config(models: Path, tmp_path: Path) -> None:
     with Harness(models / "qwen3", tmp_path, sampling=Sampling(stop=("x",))) as harness:
         generation_config = Sampling(stop=("y", "z"))
         assert ("x",) == harness.runtime.settings.sampling.over(generation_config).stop
@@ -168,7 +168,7 @@ def test_the_users_stop_texts_replace_those_of_generation_config(models: Path, t
 
 
 @pytest.mark.slow
-def test_every_stop_of_the_command_line_counts(chatcli: Program) -> None:
+def test_all_stop_options_of_the_command_line_count(chatcli: Program) -> None:
     whole = chatcli.ask("Tell me.", "-n", 40, "--no-think", "--no-cache")["text"]
     middle = whole[8:10]
     arguments = ["-n", 40, "--no-think", "--no-cache", "--stop", "never said", "--stop", middle]

@@ -1,4 +1,4 @@
-"""The stable prefix and the boundaries, against brute force, for templates that behave like real ones."""
+"""The stable prefix and boundaries, compared with brute force, for templates that behave like real ones."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_question_is_stable_to_its_end(load: Templates, name: str) -> None:
 def test_a_template_that_moves_its_system_prompt_keeps_what_comes_before_it(
     load: Templates,
 ) -> None:
-    """Each question is rendered again without the system prompt once another follows."""
+    """Each question is rendered without the system prompt once another follows."""
     template = load("mistral-nemo")
     stable = stable_prefix(template, PATHS[0])
     assert template.encode("<|endoftext|>[INST]") == template.prompt(PATHS[0])[:stable]
@@ -100,13 +100,13 @@ LONG = [
 def test_boundaries_of_a_shorter_path_are_a_prefix_of_those_of_a_longer(
     load: Templates, name: str, path: list[Message]
 ) -> None:
-    """And the tokens before them are the same: otherwise nothing could be reused."""
+    """The tokens before them are the same too: otherwise nothing could be reused."""
     template = load(name)
     all_boundaries, whole_prompt = template.boundaries(path, {}), template.prompt(path)
     for end in range(1, len(path) + 1):
         boundaries = template.boundaries(path[:end], {})
         assert all_boundaries[: len(boundaries)] == boundaries
-        # One for each message, and one before the first where there is no system prompt.
+        # One for each message, and one before the first if there is no system prompt.
         assert end + (path is not LONG) == len(boundaries)
         if path[end - 1].role == "user":
             prompt = template.prompt(path[:end])
@@ -177,7 +177,7 @@ def test_every_clock_of_a_template_is_pinned(tmp_path: Path, source: str) -> Non
         ("plain", "Assistant:"),
     ],
 )
-def test_the_generation_prompt_is_what_precedes_a_reply(load: Templates, name: str, expected: str) -> None:
+def test_the_generation_prompt_precedes_a_reply(load: Templates, name: str, expected: str) -> None:
     assert expected == load(name).generation_prompt(PATHS[0])
 
 
@@ -233,7 +233,7 @@ def test_an_error_in_the_template_is_a_refusal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("merging", [False, True], ids=["bytes", "merging"])
 @pytest.mark.parametrize("name", ["qwen3.5", "plain", "mistral-nemo"])
 def test_the_stable_prefix_of_a_long_conversation_is_exact(load: Templates, name: str, merging: bool) -> None:
-    """Only the end is tokenized again, which must not change the stable prefix."""
+    """Only the end is tokenized again. That must not change the stable prefix."""
     template = load(name, merging=merging)
     turn = [Message("user", "word 7\n " * 900), Message("assistant", "ok\n\n" * 1500, "So.")]
     path = [SYSTEM, *turn, *turn, Message("user", "and 日本 " * 700)]

@@ -1,4 +1,4 @@
-"""Templates of every habit show all parts of every history, and as transformers does where that shows all.
+"""Templates with every habit show all parts of every history, as transformers does if that shows everything.
 
 A row of `HABITS` is a habit of templates in the wild, a row of `HISTORIES` a conversation. The folders that
 `CHATCLI_PUBLIC_TEMPLATES` names (paths, separated as in PATH) have more templates, as files *.jinja.
@@ -50,7 +50,7 @@ TOOLS = [
 
 @dataclass(frozen=True)
 class History:
-    """Messages, and the words that a prompt of them has to show, in this order where they are text."""
+    """Messages, and the words that their prompt must contain, in this order if they are text."""
 
     messages: Sequence[Message]
     words: Sequence[str]
@@ -82,7 +82,7 @@ ASKED = user("Is it warm?")
 SHOWN = ("get_weather", "Lisbon", "21 degrees")
 END = (said("Yes, mild."), user("And tonight?"))
 LOOK = "Let me look."
-# Arguments that are not a JSON object, and what is to be seen of them.
+# Arguments that are not a JSON object, and the words that must appear.
 ODD = {
     '{"city": "Lisb': ["Lisb"],
     "Oslo": ["Oslo"],
@@ -177,7 +177,7 @@ HISTORIES: dict[str, History] = {
         for text, words in ODD.items()
     },
 }
-# A template that shows everything in the usual form, and what is changed in it for each habit.
+# A template that shows everything in the default form. Each habit changes it.
 USUAL = """\
 {%- for tool in tools or [] %}{{- 'Tool: ' + (tool | tojson) + '\\n' }}{%- endfor %}
 {%- for m in messages %}
@@ -203,19 +203,19 @@ def changed(*changes: tuple[str, str]) -> str:
 
 
 def refusing(condition: str, each: str = "messages") -> str:
-    """The usual template, which raises where `condition` holds of a message `m`."""
+    """The usual template, which raises if `condition` holds for a message `m`."""
     raised = "{{- raise_exception('Not here!') }}"
     return f"{{%- for m in {each} %}}{{%- if {condition} %}}{raised}{{%- endif %}}{{%- endfor %}}{USUAL}"
 
 
 ALTERNATES = "m.role in ('user', 'assistant') and (m.role == 'user') != (loop.index0 % 2 == 0)"
-# A template, and a clause that says what is adapted for it; empty where nothing is.
+# A template, and a clause that describes its adaptation; empty without one.
 HABITS: dict[str, tuple[str, str]] = {
     "usual": (USUAL, ""),
     "ids of nine": (
         refusing("m.tool_call_id and m.tool_call_id|length != 9")
         + refusing("(m.tool_calls or [{}])[0].id and m.tool_calls[0].id|length != 9").removesuffix(USUAL),
-        "ids of calls are made nine letters and digits",
+        "call ids are rewritten to nine letters and digits",
     ),
     "arguments added as text": (
         changed((WRITTEN, HEADER + "+ call.function.arguments + '}'")),
@@ -242,7 +242,7 @@ HABITS: dict[str, tuple[str, str]] = {
     ),
     "calls hide the content": (
         changed((CONTENT, "('' if m.tool_calls else m.content)")),
-        "text before a call is put before it",
+        "text before a call is inserted before it",
     ),
     "calls hide the content of plain text": (
         changed(
@@ -259,9 +259,9 @@ HABITS: dict[str, tuple[str, str]] = {
     "no calls": (changed((CALLS, "[]")), "tool calls are part of the reply's text"),
     "no tools at all": (
         changed((CALLS, "[]"), ("for m in messages", "for m in messages if m.role != 'tool'")),
-        "their results a user's message in tags",
+        "their results are a user message in tags",
     ),
-    "no tool role": (refusing("m.role == 'tool'"), "tool results are a user's message in tags"),
+    "no tool role": (refusing("m.role == 'tool'"), "tool results are a user message in tags"),
     "typed parts": (
         changed(
             (" + " + CONTENT + " }}", " }}{%- for part in m.content %}{{- part.text or '' }}{%- endfor %}")
@@ -278,12 +278,12 @@ HABITS: dict[str, tuple[str, str]] = {
     ),
     "system first": (
         refusing("m.role == 'system' and not loop.first"),
-        "later system messages are a user's message in tags",
+        "later system messages are user messages in tags",
     ),
-    "alternation": (refusing(ALTERNATES, "messages if m.role != 'system'"), "replies running are one"),
+    "alternation": (refusing(ALTERNATES, "messages if m.role != 'system'"), "consecutive replies are joined"),
     "tools needed": (
         changed(("tools or []", "tools | list")),
-        "an empty list of tools is given where there are none",
+        "an empty list of tools is given if there are none",
     ),
     "flat tools": (changed(("tool | tojson", "tool.name + tool.description")), "inner function object"),
     "text or thinking": (
@@ -294,7 +294,7 @@ HABITS: dict[str, tuple[str, str]] = {
     ),
     "text or thinking, which is not shown": (
         refusing("m.tool_calls and m.content and m.thinking"),
-        "thinking is left out where there are text and a call",
+        "thinking is left out beside text and a call",
     ),
 }
 
@@ -315,7 +315,7 @@ def template_of(tokenizer: Any, history: History, cache: TemplateCache) -> Templ
 
 
 def as_transformers_has_it(template: Template, history: History) -> str | None:
-    """What transformers renders of messages as its documentation gives them; None where it refuses."""
+    """The text that transformers renders for messages in its documented format; None if it refuses."""
     messages: list[dict[str, Any]] = []
     for message in history.messages:
         fields: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -366,7 +366,7 @@ def parsed(arguments: str) -> Any:
 
 
 def missing_in(text: str, history: History) -> list[str]:
-    """The words that a text does not show, as they are or as JSON has them."""
+    """The words that are missing from a text, in plain or JSON spelling."""
     return [word for word in history.words if word not in text and json.dumps(word)[1:-1] not in text]
 
 
@@ -379,7 +379,7 @@ def outcome(template: Template, history: History) -> tuple[str, str]:
         return "refused", str(error)
     if missing := missing_in(ours, history):
         return "LOST", f"{missing}"
-    # Python's text of an object, or of nothing, is not what a model is to read.
+    # A model must not read Python's repr of an object or of None.
     given = [parsed(each.arguments) for message in history.messages for each in message.tool_calls]
     odd = [str(each) for each in given if not isinstance(each, str | int) and each != {}]
     if theirs is not None and not missing_in(theirs, history) and not any(each in theirs for each in odd):
@@ -388,7 +388,7 @@ def outcome(template: Template, history: History) -> tuple[str, str]:
 
 
 def show_everything(folder: Path, source: str) -> list[str]:
-    """Have a template render every history. Returns what is adapted for it."""
+    """Render every history with a template. Returns its adaptations."""
     tokenizer = write(folder, source)
     cache = TemplateCache.of(tokenizer)
     outcomes = {
@@ -409,7 +409,7 @@ def test_every_habit_shows_every_history(tmp_path: Path, name: str) -> None:
 @pytest.mark.skipif(not PUBLIC, reason="CHATCLI_PUBLIC_TEMPLATES names no folder")
 @pytest.mark.parametrize("path", PUBLIC, ids=lambda path: str(path.stem))
 def test_every_public_template_shows_every_history(tmp_path: Path, path: Path) -> None:
-    """But for those that classify a text: they refuse a conversation, in a sentence."""
+    """Except those that classify text: they refuse a conversation with a sentence."""
     tokenizer = write(tmp_path / "model", path.read_text())
     cache, outcomes = TemplateCache.of(tokenizer), {}
     for name, history in HISTORIES.items():
@@ -418,12 +418,12 @@ def test_every_public_template_shows_every_history(tmp_path: Path, path: Path) -
 
 
 @pytest.mark.parametrize("name", [name for name in HABITS if name != "calls hide the content of plain text"])
-def test_a_tool_loop_begins_with_all_that_was_written(tmp_path: Path, name: str) -> None:
+def test_each_prompt_of_a_tool_loop_begins_with_all_that_was_generated(tmp_path: Path, name: str) -> None:
     assert_at_the_limit(write(tmp_path / "model", HABITS[name][0]))
 
 
 def assert_at_the_limit(tokenizer: Any) -> bool:
-    """Whether the prompt after a call begins with the one before it, and with the call as it was written."""
+    """Whether the prompt after a call begins with the previous one and the call as it was generated."""
     history = HISTORIES["a call"]
     template = Template(tokenizer, DATE)
     asked = template.text([ASKED], generation=True)
@@ -444,7 +444,7 @@ def test_tools_reach_the_template_for_tools(tmp_path: Path) -> None:
     assert with_tools.shows_tools
 
 
-def test_additional_templates_of_a_folder_are_there_too(tmp_path: Path) -> None:
+def test_additional_templates_of_a_folder_are_loaded(tmp_path: Path) -> None:
     write(tmp_path / "model", changed(("tools or []", "[]")))
     folder = tmp_path / "model" / "additional_chat_templates"
     folder.mkdir()
@@ -453,7 +453,7 @@ def test_additional_templates_of_a_folder_are_there_too(tmp_path: Path) -> None:
     assert "Looks for get_weather." in template.text([ASKED], generation=True)
 
 
-def test_a_plain_conversation_tries_nothing_of_tools(tmp_path: Path) -> None:
+def test_a_plain_conversation_does_not_try_tools(tmp_path: Path) -> None:
     tokenizer = write(tmp_path / "model", USUAL)
     cache = TemplateCache.of(tokenizer)
     Template(tokenizer, DATE, cache=cache).boundaries(HISTORIES["a conversation"].messages, {})
@@ -461,7 +461,7 @@ def test_a_plain_conversation_tries_nothing_of_tools(tmp_path: Path) -> None:
     assert {"question", "reply", "system"} == learned.tried
 
 
-def test_what_no_form_shows_is_an_error(tmp_path: Path) -> None:
+def test_a_part_that_no_form_shows_is_an_error(tmp_path: Path) -> None:
     source = changed(("for m in messages", "for m in messages if m.role != 'assistant'"), (CALLS, "[]"))
     template = Template(write(tmp_path / "model", source), DATE)
     assert template.prompt([ASKED])
@@ -470,7 +470,7 @@ def test_what_no_form_shows_is_an_error(tmp_path: Path) -> None:
 
 
 def test_deepseeks_renderer_in_mlx_lm_shows_calls(tmp_path: Path) -> None:
-    """It takes arguments as JSON text only."""
+    """It accepts arguments only as JSON text."""
     renderer = pytest.importorskip("mlx_lm.chat_templates.deepseek_v32")
     tiny.write_tokenizer(tmp_path, None)
     plain = PreTrainedTokenizerFast.from_pretrained(tmp_path)
@@ -485,7 +485,7 @@ def test_deepseeks_renderer_in_mlx_lm_shows_calls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["\ufdd10.0\ufdd1", "<tool_call>\ufdd10.0\ufdd1</tool_call>"])
-def test_no_text_can_take_the_place_of_a_call(tmp_path: Path, text: str) -> None:
+def test_text_cannot_replace_a_call(tmp_path: Path, text: str) -> None:
     template = Template(write(tmp_path / "model", USUAL), DATE)
     written = '<tool_call>{"name":"get_weather","arguments":{"city":"Lisbon"}}</tool_call>'
     made = ToolCall("get_weather", '{"city":"Lisbon"}', "call_1", 0, len(written))
@@ -495,7 +495,7 @@ def test_no_text_can_take_the_place_of_a_call(tmp_path: Path, text: str) -> None
 
 
 def test_a_template_that_needs_an_argument_is_tried_without_it(tmp_path: Path) -> None:
-    """It refuses every form then, which says nothing of what it shows."""
+    """It refuses every form then, which does not tell what it shows."""
     source = "{%- if not topic is defined %}{{- raise_exception('No topic!') }}{%- endif %}" + USUAL
     tokenizer = write(tmp_path / "model", source)
     with pytest.raises(TemplateRefused, match="No topic!"):

@@ -1,4 +1,4 @@
-"""Templates: exact limits for odd messages, forged control tokens, moved messages, and TemplateCache."""
+"""Exact stable prefixes for odd messages, forged control tokens, moved messages, and TemplateCache."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.templates import (
     stable_prefix,
 )
 
-# Contents of odd messages.
+# The contents of odd messages.
 CONTENTS = ["\n", " \n ", "7", "👍", "\u0301", "a", "日", "\n\n7 \n", "<|im_end|>", "</think>\n", "]("]
 SWITCHABLE = ["qwen3", "qwen3.5", "nemotron", "gemma"]
 
@@ -78,7 +78,7 @@ def test_thinking_can_be_switched_between_turns(load: Templates, name: str) -> N
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_no_text_can_hold_a_control_token_of_its_template(load: Templates, name: str) -> None:
+def test_text_cannot_contain_a_control_token_of_its_template(load: Templates, name: str) -> None:
     template = load(name)
     marks = own_marks(TEMPLATES[name][0])
     special = set(template._tokenizer.convert_tokens_to_ids(marks))
@@ -98,7 +98,7 @@ def test_no_text_can_hold_a_control_token_of_its_template(load: Templates, name:
 
 
 def test_added_tokens_of_a_python_renderer_are_control_tokens(tmp_path: Path) -> None:
-    """A renderer in Python has no template text to search for control tokens."""
+    """Python code that renders has no template text to search for control tokens."""
 
     def render(messages: list[dict[str, str]], **options: Any) -> str:
         return "".join(f"<|{m.pop('role')}|>{m['content']}" for m in messages) + "<|assistant|>"
@@ -176,7 +176,7 @@ def test_a_changed_last_message_is_reported(load: Templates) -> None:
 
 
 class CountingTokenizer:
-    """A tokenizer that counts its renders, which ask for its tokens, and the characters that it encodes."""
+    """Counts renderings, which read the special tokens, and encoded characters."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._inner = tokenizer
@@ -205,7 +205,7 @@ def turns(count: int) -> list[Message]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_shared_cache_changes_no_number(load: Templates, name: str) -> None:
+def test_a_shared_cache_does_not_change_results(load: Templates, name: str) -> None:
     """Branches, thinking modes and dates alternate, as in a shell."""
     fresh = load(name)
     tokenizer = fresh._tokenizer
@@ -220,7 +220,7 @@ def test_a_shared_cache_changes_no_number(load: Templates, name: str) -> None:
 
 
 class CountingTemplate(Template):
-    """A template that counts the messages that it renders."""
+    """Counts the rendered messages."""
 
     messages = 0
 
@@ -273,7 +273,7 @@ def test_the_cache_stays_small(load: Templates) -> None:
     assert len(cache.path.messages) <= len(path) + 1
 
 
-# Long conversations, of which the template is asked with the last messages only
+# Long conversations, in which most renderings contain only the last messages
 
 COUNTS = """\
 {{- 'A conversation of ' ~ messages|length ~ ' messages.' }}
@@ -284,7 +284,7 @@ NUMBERS = """\
 {%- for m in messages %}{{- loop.index ~ ' ' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}
 {%- if add_generation_prompt %}{{- (messages|length + 1) ~ ' assistant\\n' }}{%- endif %}"""
 
-# Thinking of so many replies is kept that the last messages do not show where it ends.
+# Keeps the thinking of more replies than the last messages contain.
 KEEPS_SIX = """\
 {%- for m in messages %}
 {{- '<|im_start|>' + m.role + '\\n' }}
@@ -306,7 +306,7 @@ REFUSES_SHORT = """\
 
 
 def varied(count: int) -> list[Message]:
-    """A path of `count` messages; whether a reply has thinking, and what it ends with, varies."""
+    """A path of `count` messages with varying ends and thinking."""
     path = [SYSTEM]
     while len(path) < count:
         number, content = len(path), CONTENTS[len(path) % len(CONTENTS)]
@@ -329,15 +329,15 @@ def test_the_limits_of_a_long_path_are_exact(load: Templates, name: str) -> None
 
 
 @pytest.mark.parametrize("source", [COUNTS, NUMBERS, KEEPS_SIX, FORGETS, REFUSES_SHORT])
-def test_a_template_that_looks_far_back_is_asked_with_the_whole_path(tmp_path: Path, source: str) -> None:
+def test_a_template_that_looks_far_back_renders_the_whole_path(tmp_path: Path, source: str) -> None:
     tiny.write_tokenizer(tmp_path, source)
     template = Template(load_tokenizer(tmp_path), DATE)
     for path in map(varied, range(50, 56)):
         assert template._ask(path).tokens == last_boundary(template, path)
 
 
-def test_a_template_that_begins_to_look_far_back_is_asked_with_the_whole_path(tmp_path: Path) -> None:
-    """When it was tried, no reply had thinking yet."""
+def test_a_template_that_begins_to_look_far_back_renders_the_whole_path(tmp_path: Path) -> None:
+    """At the last power of two, no reply had thinking yet."""
     tiny.write_tokenizer(tmp_path, KEEPS_SIX)
     template = Template(load_tokenizer(tmp_path), DATE)
     late = [replace(message, thinking="") for message in varied(34)] + varied(60)[34:]

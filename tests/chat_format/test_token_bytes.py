@@ -1,4 +1,4 @@
-"""Tokens' own bytes: joined they are the text, also where a character takes several tokens."""
+"""The bytes of tokens: joined they are the text, even if a character takes several tokens."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_the_bytes_of_a_replys_tokens_are_its_text(family: str, text: str, tmp_p
     spelled[0] = token_bytes.without_first_space(tokenizer, ids[0], spelled[0])
     assert detokenizer.text.encode() == b"".join(spelled)
     assert text.lstrip(" ") == b"".join(spelled).decode().lstrip(" ")
-    # What is part of a character survives as text.
+    # Parts of a character survive as text.
     assert spelled == [token_bytes.as_bytes(token_bytes.as_text(each)) for each in spelled]
 
 
-def test_a_token_of_an_unknown_spelling_is_what_it_has_added() -> None:
+def test_a_token_of_an_unknown_spelling_is_the_text_that_it_added() -> None:
     class Numbers:
-        """A vocabulary of code points, which are spelled as numbers."""
+        """A vocabulary of code points spelled as numbers."""
 
         def encode(self, text: str, add_special_tokens: bool) -> list[int]:
             return list(map(ord, text))
@@ -55,5 +55,5 @@ def test_a_token_of_an_unknown_spelling_is_what_it_has_added() -> None:
     assert "é".encode() == token_bytes.speller(Numbers())(0xE9, "é")
 
 
-def test_bytes_that_are_no_text_are_readable() -> None:
+def test_invalid_utf8_is_readable() -> None:
     assert "a\\xf0\\x9f" == token_bytes.readable(token_bytes.as_text(b"a\xf0\x9f"))

@@ -1,4 +1,4 @@
-"""Encoder and Seams: text encoded in pieces has the tokens of the whole, for every kind of tokenizer."""
+"""Encoder and Seams: incremental encoding gives the tokens of the whole text, for every kind of tokenizer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from chatcli.chat_format.tokenizing import SEAM, Encoder, Seams, cutting_marks
+from chatcli.chat_format.tokenizing import SEAM, Encoder, Seams, common_text, cutting_marks
 from chatcli.store.segments.token_path import common_prefix
 from tests.support import tiny
 from tests.support.families import at_night
 
 MARKS = ["<|a|>", "<|b|>", "<c>"]
-# Texts that are joined: spaces, parts of control tokens, control tokens that contain others.
+# Fragments to join: spaces, parts of control tokens, control tokens that contain others.
 FRAGMENTS = [
     *MARKS,
     "<|a",
@@ -76,7 +76,7 @@ def byte_level(marks: list[AddedToken], prefix_space: bool = False) -> Tokenizer
 
 
 def metaspace(marks: list[AddedToken], scheme: str, model: str = "bpe") -> Tokenizer:
-    """Like a sentencepiece tokenizer: spaces become a symbol, and one may be put before the text."""
+    """Like sentencepiece: spaces become a symbol, and one may be added before the text."""
     unigram = model == "unigram"
     tokenizer = Tokenizer(models.Unigram() if unigram else models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=unigram)
@@ -134,7 +134,7 @@ texts = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=14).
 
 @settings(max_examples=60, deadline=None)
 @given(beginnings=st.lists(texts, min_size=1, max_size=3), ends=st.lists(texts, min_size=1, max_size=4))
-def test_texts_with_a_common_beginning_have_the_tokens_of_the_whole(
+def test_texts_with_a_common_prefix_have_the_tokens_of_the_whole(
     tokenizer: Any, beginnings: list[str], ends: list[str]
 ) -> None:
     encoder = Encoder(tokenizer, MARKS)
@@ -165,31 +165,33 @@ def test_conversations_that_grow_branch_and_change_have_the_tokens_of_the_whole(
         assert encode_whole(tokenizer, text) == encoder.encode(text)
 
 
+def shared_by(tokenizer: Any, texts: list[str], *, any_text_follows: bool = False) -> int:
+    encoder, common = Encoder(tokenizer, MARKS), common_text(texts)
+    rests = [text[common:] for text in texts]
+    return encoder.shared(encoder.encoded(texts[0]), common, rests, any_text_follows=any_text_follows)
+
+
 def fragments(rng: random.Random) -> str:
     return "".join(rng.choices(FRAGMENTS, k=rng.randint(0, 12)))
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(beginning=texts, ends=st.lists(texts, min_size=2, max_size=4), left_out=st.floats(0, 1))
-def test_shared_equals_the_common_prefix_of_tokens(
-    tokenizer: Any, beginning: str, ends: list[str], left_out: float
-) -> None:
+@given(beginning=texts, ends=st.lists(texts, min_size=2, max_size=4))
+def test_shared_equals_the_common_prefix_of_tokens(tokenizer: Any, beginning: str, ends: list[str]) -> None:
     joined = [beginning + end for end in ends]
     first, *others = (encode_whole(tokenizer, text) for text in joined)
     shared = min(common_prefix(first, other) for other in others)
-    assert shared == Encoder(tokenizer, MARKS).shared(joined)
-    before = beginning[: round(left_out * len(beginning))]
-    assert shared == Encoder(tokenizer, MARKS).shared([text[len(before) :] for text in joined], before=before)
+    assert shared == shared_by(tokenizer, joined)
 
 
 @pytest.mark.parametrize("name", ["strips left", "strips both", "words", "normalized", "no marks"])
-def test_text_is_not_cut_at_marks_that_affect_their_neighbours(name: str) -> None:
+def test_text_is_not_split_at_marks_that_affect_their_neighbours(name: str) -> None:
     assert {} == cutting_marks(PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS[name]), MARKS)
 
 
 @pytest.mark.parametrize("name", ["bytes", "strips right", "first", "unigram", "NFC", "ordinary"])
-def test_text_is_cut_at_each_other_mark(name: str) -> None:
+def test_text_is_split_at_every_other_mark(name: str) -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS[name])
     assert {mark: tokenizer.convert_tokens_to_ids(mark) for mark in MARKS} == cutting_marks(tokenizer, MARKS)
     overlapping = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS["overlapping"])
@@ -197,7 +199,7 @@ def test_text_is_cut_at_each_other_mark(name: str) -> None:
 
 
 class CountingTokenizer(PreTrainedTokenizerFast):
-    """A tokenizer that counts the characters that it encodes."""
+    """Counts encoded characters."""
 
     encoded = 0
 
@@ -224,7 +226,7 @@ def test_only_new_text_is_tokenized(counting: CountingTokenizer) -> None:
         assert counting.encoded - len(transcript(500) + other) <= len("<|a|>one more")
 
 
-def test_the_memory_holds_the_last_two_texts(counting: CountingTokenizer) -> None:
+def test_the_cache_holds_the_last_two_texts(counting: CountingTokenizer) -> None:
     encoder = Encoder(counting, MARKS)
     for turns in (500, 400, 3, 2):
         encoder.encode(transcript(turns))
@@ -238,11 +240,11 @@ def test_unknown_characters_are_one_token() -> None:
     variants = [f"<|a|>dog*{unknown}<|b|>is<c>{end}" for unknown, end in (("日本", "a"), ("\t", "7"))]
     first, second = (encode_whole(tokenizer, text) for text in variants)
     assert len(encode_whole(tokenizer, "<|a|>dog*_<|b|>is<c>")) == common_prefix(first, second)
-    assert common_prefix(first, second) == Encoder(tokenizer, MARKS).shared(variants)
+    assert common_prefix(first, second) == shared_by(tokenizer, variants)
 
 
 def test_a_character_that_merges_with_the_text_before_it_limits_shared() -> None:
-    """None of the given texts begins with it, but a later one may."""
+    """None of the texts continues with it, but a later one may."""
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS["bytes"])
     beginning = "<|a|>dog <"
     encoded = [encode_whole(tokenizer, beginning + word) for word in ("Yes", "no")]
@@ -250,8 +252,8 @@ def test_a_character_that_merges_with_the_text_before_it_limits_shared() -> None
     min_shared = min(common_prefix(encoded[0], variant) for variant in variants)
     assert min_shared < common_prefix(*encoded)
     words = [f"{beginning}Yes", f"{beginning}no"]
-    assert common_prefix(*encoded) == Encoder(tokenizer, MARKS).shared(words)
-    assert min_shared == Encoder(tokenizer, MARKS).shared(words, any_text_follows=True)
+    assert common_prefix(*encoded) == shared_by(tokenizer, words)
+    assert min_shared == shared_by(tokenizer, words, any_text_follows=True)
 
 
 # Seams
@@ -263,7 +265,7 @@ def test_a_character_that_merges_with_the_text_before_it_limits_shared() -> None
 )
 def test_a_control_token_in_text_is_text(name: str, text: str) -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS[name])
-    tokens = encode_whole(tokenizer, Seams(tokenizer, MARKS).sewn(f" x {text} y"))
+    tokens = encode_whole(tokenizer, Seams(tokenizer, MARKS).safe(f" x {text} y"))
     assert set() == set(tokens) & set(tokenizer.convert_tokens_to_ids(MARKS))
     plain = tokenizer.decode(tokens).replace(" ", "")
     assert text.replace(SEAM, "") in plain
@@ -273,15 +275,15 @@ def test_overlapping_control_tokens_are_all_split() -> None:
     marks = ["<x>", ">y<", "<z>"]
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=byte_level([]))
     tokenizer.add_tokens([AddedToken(mark, special=True, normalized=False) for mark in marks])
-    tokens = encode_whole(tokenizer, Seams(tokenizer, marks).sewn("<x>y<z>"))
+    tokens = encode_whole(tokenizer, Seams(tokenizer, marks).safe("<x>y<z>"))
     assert set() == set(tokens) & set(tokenizer.convert_tokens_to_ids(marks))
 
 
-def test_a_control_token_that_normalizing_would_form_is_text() -> None:
+def test_a_control_token_that_a_normalizer_would_form_is_text() -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS["normalized"])
     forged = tokenizer.convert_tokens_to_ids("<|a|>")
     assert forged in encode_whole(tokenizer, "x<|A|>y")
-    seamed = Seams(tokenizer, MARKS).sewn("x<|A|>y")
+    seamed = Seams(tokenizer, MARKS).safe("x<|A|>y")
     assert forged not in encode_whole(tokenizer, seamed)
     assert "x<|a|>y" == tokenizer.decode(encode_whole(tokenizer, seamed))
-    assert "x <|A y" == Seams(tokenizer, MARKS).sewn("x <|A y")
+    assert "x <|A y" == Seams(tokenizer, MARKS).safe("x <|A y")
