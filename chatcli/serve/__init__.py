@@ -1,1 +1,1 @@
-"""An OpenAI- and Anthropic-compatible server over the checkpoints that the shell has."""
+"""An OpenAI- and Anthropic-compatible HTTP server that shares the shell's checkpoints."""

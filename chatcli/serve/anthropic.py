@@ -1,4 +1,4 @@
-"""Anthropic's API: messages to a request for a reply, and the reply back. Nothing here knows HTTP."""
+"""Anthropic's messages API as Python values, without HTTP."""
 
 from __future__ import annotations
 
@@ -6,25 +6,22 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ChatcliError, ContextFull
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
-from chatcli.serve.openai import read_or_note, tool_object
+from chatcli.serve.content import ContentReader, newest_images, texts_and_pictures
+from chatcli.serve.openai import chosen_tools, tool_object
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import (
     CHANGING_SYSTEM,
     Exchange,
     Fields,
     Json,
-    brought,
     frame,
     in_order,
     is_deep,
-    read_image,
     sentence_of,
 )
 
@@ -35,7 +32,7 @@ SAMPLING = {
     "max_tokens": "max_tokens",
     "stop_sequences": "stop",
 }
-# Clients give a thought's signature back with it, and nobody here asks for it.
+# Clients send a thought's signature back. It is not verified.
 SIGNATURE = "Y2hhdGNsaQ=="
 ERROR_TYPES = {
     401: "authentication_error",
@@ -44,7 +41,7 @@ ERROR_TYPES = {
     413: "request_too_large",
     503: "overloaded_error",
 }
-# Agents make the conversation shorter where an error begins so.
+# Agents shorten the conversation on an error that begins like this.
 TOO_LONG = "prompt is too long: "
 
 
@@ -57,6 +54,10 @@ def error_of(error: ChatcliError, status: int) -> Json:
     return error_body(status, f"{TOO_LONG if isinstance(error, ContextFull) else ''}{sentence_of(error)}")
 
 
+def event_of(kind: str, **fields: Any) -> bytes:
+    return frame({"type": kind, **fields}, kind)
+
+
 class Messages(Exchange):
     """`POST /v1/messages`."""
 
@@ -65,19 +66,17 @@ class Messages(Exchange):
         super().__init__(model)
         self.stream = body.get("stream", bool) or False
         self._id = f"msg_{uuid.uuid4().hex}"
-        self._matched = PrefixMatched(0, 0, None)
+        self._has_begun = False
         self._blocks: list[Json] = []
         self.request = read_request(body)
 
     def frames(self, event: ReplyEvent) -> bytes:
         match event:
             case PrefixMatched():
-                self._matched = event
+                self._has_begun = True
                 reused = event.reused_tokens + event.typeahead_tokens
                 message = self._message(usage(event.prompt_tokens, reused, 0), None)
-                return frame(
-                    {"type": "message_start", "message": {**message, "content": []}}, "message_start"
-                )
+                return event_of("message_start", message={**message, "content": []})
             case ThinkingDelta(text) if text:
                 return self._grow("thinking", text)
             case TextDelta(text) if text:
@@ -86,13 +85,12 @@ class Messages(Exchange):
                 return b"".join(map(self._call, calls))
             case ReplyDone(record):
                 end = {"stop_reason": self._stop_reason(record), "stop_sequence": self.stop_text}
-                data = {"type": "message_delta", "delta": end, "usage": record_usage(record)}
-                stop = frame({"type": "message_stop"}, "message_stop")
-                return self._close() + frame(data, "message_delta") + stop
+                delta = event_of("message_delta", delta=end, usage=record_usage(record))
+                return self._close() + delta + event_of("message_stop")
         return b""
 
     def _grow(self, kind: str, text: str) -> bytes:
-        """Add text to a block of this kind, which is the last one or begins now."""
+        """Append text to the last block, or open a new one if it is of another kind."""
         data = b""
         if not self._blocks or self._blocks[-1]["type"] != kind:
             data = self._close() + self._open({"type": kind, kind: ""})
@@ -100,7 +98,7 @@ class Messages(Exchange):
         return data + self._delta({"type": f"{kind}_delta", kind: text})
 
     def _call(self, call: ToolCall) -> bytes:
-        """A whole block: a call comes in one piece, when all of it is there."""
+        """A complete block: calls arrive whole."""
         data = self._close() + self._open({"type": "tool_use", "id": call.id, "name": call.name, "input": {}})
         block = self._blocks[-1]
         block["input"], partial = call_input(call.arguments)
@@ -110,23 +108,20 @@ class Messages(Exchange):
         if block["type"] == "thinking":
             block["signature"] = ""
         self._blocks.append(block)
-        data = {"type": "content_block_start", "index": len(self._blocks) - 1, "content_block": block}
-        return frame(data, "content_block_start")
+        return event_of("content_block_start", index=len(self._blocks) - 1, content_block=block)
 
     def _delta(self, delta: Json) -> bytes:
-        data = {"type": "content_block_delta", "index": len(self._blocks) - 1, "delta": delta}
-        return frame(data, "content_block_delta")
+        return event_of("content_block_delta", index=len(self._blocks) - 1, delta=delta)
 
     def _close(self) -> bytes:
-        """End the last block, if there is one."""
+        """Close the last block, if there is one."""
         if not self._blocks:
             return b""
         data = b""
         if self._blocks[-1]["type"] == "thinking":
             self._blocks[-1]["signature"] = SIGNATURE
             data = self._delta({"type": "signature_delta", "signature": SIGNATURE})
-        end = {"type": "content_block_stop", "index": len(self._blocks) - 1}
-        return data + frame(end, "content_block_stop")
+        return data + event_of("content_block_stop", index=len(self._blocks) - 1)
 
     def _message(self, usage: Json, reason: str | None) -> Json:
         return {
@@ -152,9 +147,8 @@ class Messages(Exchange):
         return "tool_use" if self.calls else "end_turn"
 
     def keep_alive(self) -> bytes:
-        # Before its first event a stream must have no other.
-        has_begun = bool(self._matched.prompt_tokens)
-        return frame({"type": "ping"}, "ping") if has_begun else super().keep_alive()
+        # A ping must not come before the first event.
+        return event_of("ping") if self._has_begun else super().keep_alive()
 
     def error_frame(self, error: ChatcliError, status: int) -> bytes:
         return frame(error_of(error, status), "error")
@@ -174,10 +168,10 @@ class TokenCount(Messages):
 
 
 def call_input(arguments: str) -> tuple[Json, str]:
-    """A call's arguments as the object that they must be here, and as JSON."""
+    """A call's arguments as the object that this API requires, and as JSON."""
     try:
         parsed = json.loads(arguments)
-        # Python reads numbers that JSON does not have.
+        # Python parses NaN and Infinity, which are not valid JSON.
         json.dumps(parsed, allow_nan=False)
     except (ValueError, RecursionError):
         parsed = arguments
@@ -189,7 +183,7 @@ def call_input(arguments: str) -> tuple[Json, str]:
 
 
 def usage(prompt: int, reused: int, generated: int) -> Json:
-    """Token counts as Anthropic has them: input tokens are those that were run, beside the cached ones."""
+    """Token counts. In this API, input tokens exclude the cached ones."""
     return {
         "input_tokens": prompt - reused,
         "cache_creation_input_tokens": 0,
@@ -205,11 +199,16 @@ def record_usage(record: TurnRecord) -> Json:
 
 def read_request(body: Fields) -> ReplyRequest:
     """Raises `BadRequest`, `NotAnImage` and `ImagesRefused`."""
-    images: dict[str, Image] = {}
+    reader = ContentReader("text, image or tool_result")
     body.need("messages", list)
-    system = Message("system", _read_system(body))
-    said = list(_read_messages(body.objects("messages"), images))
-    messages = in_order([system, *said])
+    system = body.values.get("system")
+    if system is None or isinstance(system, str):
+        texts = [system or ""]
+    else:
+        texts = [block.need("text", str) for block in body.objects("system")]
+    prompt = "\n\n".join(text for text in texts if not text.startswith(CHANGING_SYSTEM))
+    messages = list(_read_messages(body.objects("messages"), reader))
+    in_order_messages = in_order([Message("system", prompt), *messages])
     think, budget = None, None
     if (thinking := body.object("thinking")) is not None:
         kind = thinking.need("type", str)
@@ -220,13 +219,13 @@ def read_request(body: Fields) -> ReplyRequest:
         if budget is not None and budget < 0:
             raise thinking.wrong("budget_tokens", "must be a whole number ≥ 0")
     output = body.object("output_config") or Fields({})
-    output.refuse("format", "is not supported: replies are not forced into a form")
-    body.refuse("output_format", "is not supported: replies are not forced into a form")
+    output.refuse("format", "is not supported: structured output is not available")
+    body.refuse("output_format", "is not supported: structured output is not available")
     return ReplyRequest(
-        messages=messages,
+        messages=in_order_messages,
         tools=_read_tools(body),
-        images=tuple(images.values()),
-        brought=brought(said),
+        images=tuple(reader.images.values()),
+        brought=newest_images(messages),
         sampling=body.sampling(SAMPLING, reads_ahead=True, think_budget=budget),
         think=think,
         effort=output.get("effort", str) or None,
@@ -234,33 +233,18 @@ def read_request(body: Fields) -> ReplyRequest:
     )
 
 
-def _read_system(body: Fields) -> str:
-    """The system prompt without the blocks that are no part of it."""
-    system = body.values.get("system")
-    if system is None or isinstance(system, str):
-        texts = [system or ""]
-    else:
-        texts = [block.need("text", str) for block in body.objects("system")]
-    return "\n\n".join(text for text in texts if not text.startswith(CHANGING_SYSTEM))
-
-
 def _read_tools(body: Fields) -> tuple[Json, ...]:
     tools = []
     for tool in body.objects("tools"):
         if tool.get("type", str) not in (None, "custom"):
-            raise tool.wrong("type", "must be custom: tools that a server runs are not here")
+            raise tool.wrong("type", "must be custom: server tools are not supported")
         tool.need("input_schema", dict)
         tools.append(tool_object(tool, "input_schema"))
     choice = body.object("tool_choice")
-    match choice.need("type", str) if choice else "auto":
-        case "auto":
-            return tuple(tools)
-        case "none":
-            return ()
-    raise body.wrong("tool_choice", "must be auto or none: a model cannot be forced to call a tool here")
+    return chosen_tools(body, tools, choice.need("type", str) if choice else None)
 
 
-def _read_messages(given: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
+def _read_messages(given: Sequence[Fields], reader: ContentReader) -> Iterator[Message]:
     for number, fields in enumerate(given, start=1):
         role = fields.need("role", str)
         if role not in ("user", "assistant", "system"):
@@ -272,14 +256,14 @@ def _read_messages(given: Sequence[Fields], images: dict[str, Image]) -> Iterato
         fields.need("content", list)
         blocks = fields.objects("content")
         if role == "assistant":
-            yield from _read_reply(blocks, images)
+            yield from _read_reply(blocks, reader)
         else:
             is_asked = number == len(given) and role == "user"
-            yield from _read_user(role, blocks, images, lenient=not is_asked)
+            yield from _read_user(role, blocks, reader, lenient=not is_asked)
 
 
-def _read_reply(blocks: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
-    """A reply whose calls keep their places in its text; a result that stands within it divides it."""
+def _read_reply(blocks: Sequence[Fields], reader: ContentReader) -> Iterator[Message]:
+    """A reply whose calls keep their positions in the text. A tool result inside it splits it in two."""
     text = thinking = ""
     calls: list[ToolCall] = []
     is_divided = False
@@ -300,7 +284,7 @@ def _read_reply(blocks: Sequence[Fields], images: dict[str, Image]) -> Iterator[
         elif kind.endswith("_tool_result"):
             if text or thinking or calls:
                 yield Message("assistant", text, thinking, tool_calls=tuple(calls))
-            yield _read_result(block, images)
+            yield _read_result(block, reader)
             text, thinking, calls, is_divided = "", "", [], True
         else:
             raise block.wrong("type", "must be text, thinking, redacted_thinking or tool_use")
@@ -309,60 +293,35 @@ def _read_reply(blocks: Sequence[Fields], images: dict[str, Image]) -> Iterator[
 
 
 def _read_user(
-    role: Any, blocks: Sequence[Fields], images: dict[str, Image], *, lenient: bool
+    role: Any, blocks: Sequence[Fields], reader: ContentReader, *, lenient: bool
 ) -> Iterator[Message]:
-    """Each tool's result is a message of its own, and so is what stands around them."""
-    texts: list[str] = []
-    pictures: list[Picture] = []
+    """Split a message at its tool results, which become messages of their own."""
+    parts: list[str | Picture] = []
     for block in blocks:
-        if block.need("type", str) == "tool_result":
-            if texts or pictures:
-                yield Message(role, "\n".join(texts), images=tuple(pictures))
-            texts, pictures = [], []
-            yield _read_result(block, images)
-        else:
-            text, picture = _read_block(block, images, lenient=lenient)
-            texts += [text] if picture is None else []
-            pictures += [picture] if picture is not None else []
-    if texts or pictures or not blocks:
-        yield Message(role, "\n".join(texts), images=tuple(pictures))
+        if block.need("type", str) != "tool_result":
+            parts.append(reader.part(block, lenient=lenient))
+            continue
+        if parts:
+            yield _message(role, parts)
+        parts = []
+        yield _read_result(block, reader)
+    if parts or not blocks:
+        yield _message(role, parts)
 
 
-def _read_result(block: Fields, images: dict[str, Image]) -> Message:
+def _message(role: Any, parts: Sequence[str | Picture], call_id: str = "") -> Message:
+    texts, pictures = texts_and_pictures(parts)
+    return Message(role, "\n".join(texts), images=pictures, tool_call_id=call_id)
+
+
+def _read_result(block: Fields, reader: ContentReader) -> Message:
     content = block.values.get("content")
-    is_own = block.need("type", str) == "tool_result"
     if content is None or isinstance(content, str):
-        parts: list[tuple[str, Picture | None]] = [(content or "", None)]
-    elif is_own:
-        parts = [_read_block(part, images, lenient=True) for part in block.objects("content")]
-    else:  # of a tool that Anthropic's servers have run: each has blocks of its own
-        parts = [(json.dumps(content, ensure_ascii=False), None)]
-    text = "\n".join(text for text, picture in parts if picture is None)
-    if block.get("is_error", bool):
-        text = f"Error: {text}"
-    pictures = tuple(picture for _, picture in parts if picture is not None)
-    return Message("tool", text, images=pictures, tool_call_id=block.need("tool_use_id", str))
-
-
-def _read_block(block: Fields, images: dict[str, Image], *, lenient: bool) -> tuple[str, Picture | None]:
-    """A text, or an image, which is added to `images`; if `lenient`, a note of what is neither."""
-    kind = block.need("type", str)
-    if kind == "text":
-        return block.need("text", str), None
-    source = block.values.get("source")
-    if kind == "document" and isinstance(source, dict) and source.get("type") == "text":
-        return Fields(source, block.name("source")).need("data", str), None
-    note, image = read_or_note(kind, lenient, partial(_read_image, block, kind))
-    if image is None:
-        return note, None
-    images[image.picture.sha256] = image
-    return "", image.picture
-
-
-def _read_image(block: Fields, kind: str) -> Image:
-    if kind != "image":
-        raise block.wrong("type", "must be text, image or tool_result: no other content is read")
-    source = Fields(block.need("source", dict), block.name("source"))
-    if source.need("type", str) != "base64":
-        raise source.wrong("type", "must be base64: images are not fetched")
-    return read_image(source.name("data"), source.need("data", str))
+        parts: list[str | Picture] = [content or ""]
+    elif block.need("type", str) == "tool_result":
+        parts = [reader.part(part, lenient=True) for part in block.objects("content")]
+    else:  # a tool that Anthropic's servers ran, with its own block types
+        parts = [json.dumps(content, ensure_ascii=False)]
+    message = _message("tool", parts, block.need("tool_use_id", str))
+    is_error = block.get("is_error", bool)
+    return replace(message, content=f"Error: {message.content}") if is_error else message

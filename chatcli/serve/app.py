@@ -1,6 +1,6 @@
-"""The routes: HTTP to a request for a reply, and its events back as they come, until the client leaves.
+"""The HTTP routes: parse a request, submit it to the engine, and stream its events to the client.
 
-The engine's events come from its thread; each request takes them from a queue of its own, on the loop.
+The engine delivers events from its own thread. Each request has a queue for them on the event loop.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import Exchange, Json, parse, with_shallow_calls
 from chatcli.text import clean_line, count, duration, file_size, shorten, without_quoted
 
-# Images make bodies large.
+# Large, because of images.
 MAX_BODY_BYTES = 64 << 20
-# Of all that are being received or answered, and from which size on only one at a time is read.
+# The limit for all open requests together. Bodies larger than `LARGE_BODY_BYTES` are parsed one at a time.
 MAX_BODIES_BYTES, LARGE_BODY_BYTES = 256 << 20, 1 << 20
-# Requests that are refused with one of these are many at once, and told seldom.
-SELDOM, SELDOM_SECONDS = (401, 403, 503), 1.0
-# Requests that are being answered, or wait for that.
+# Refusals with these statuses can come in floods, so their log lines are rate limited.
+RATE_LIMITED, RATE_LIMIT_SECONDS = (401, 403, 503), 1.0
+# Running and waiting requests.
 MAX_REQUESTS = 256
-# A stream says something at least as often: clients and proxies give up on a silent one.
+# The longest silence of a stream: clients and proxies drop silent ones.
 KEEP_ALIVE_SECONDS = 1.0
-# A body must have come by then, and what is sent be taken.
+# Time limits for receiving a body, and for a client to accept data.
 BODY_SECONDS = 120.0
 WRITE_SECONDS = 120.0
-# Errors that are the request's, not the server's.
+# Errors of the request, not of the server.
 REFUSED = (UsageError, ContextFull, MemoryFull, TemplateRefused, TokenUnknown)
 STREAM_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
-    # nginx would keep a stream back until it ends.
+    # Otherwise nginx would buffer the whole stream.
     (b"x-accel-buffering", b"no"),
 ]
 MAX_LOGGED_PATH = 80
 
 
 class Engine(Protocol):
-    """What answers requests, on a thread of its own."""
+    """Answers requests on its own thread."""
 
     model: str
-    # What a client that brings tools is told; empty: nothing.
+    # A sentence for clients that send tools; may be empty.
     tools_notice: str
     # Whether it cannot answer any more, because of an error.
     failed: bool
@@ -77,39 +77,39 @@ class Engine(Protocol):
         """Load the model. Raises `ChatcliError`."""
 
     def submit(self, request: ReplyRequest, deliver: Deliver) -> threading.Event:
-        """Have a request answered; setting the event that is returned cancels it.
+        """Queue a request. Setting the returned event cancels it.
 
-        `deliver` is called from another thread with each event, last a `ReplyDone` or an error.
+        `deliver` is called from another thread with each event. The last one is a `ReplyDone` or an error.
         """
 
     def status(self) -> Mapping[str, Any]:
-        """Numbers for a person or a monitor, as JSON."""
+        """Metrics for people and monitors, as JSON values."""
 
     def close(self) -> str | None:
-        """Write everything and end. Returns a sentence if something could not be written."""
+        """Write everything and stop. Returns a sentence if something could not be written."""
 
 
 class Stopped(ChatcliError):
-    """The server stops, or the reply was ended by something else than its client."""
+    """The server is stopping, or something other than the client ended the reply."""
 
 
 class Api:
-    """The server's application, and the requests that it is answering."""
+    """The ASGI application and its running requests."""
 
     def __init__(self, engine: Engine, *, log_messages: bool = False) -> None:
         self.engine = engine
         self.state: Literal["loading", "ok", "stopping"] = "loading"
         self._log_messages = log_messages
         self._created = int(time.time())
-        # The events that cancel them.
+        # The cancel events of running requests.
         self.running: set[threading.Event] = set()
-        # Of the bodies of all requests.
+        # The size of all open requests' bodies.
         self.body_bytes = 0
         self._reading = asyncio.Lock()
-        self._seldom = {status: Seldom() for status in SELDOM}
+        self._rate_limited = {status: RateLimitedLog() for status in RATE_LIMITED}
 
     def stop(self) -> None:
-        """End every reply after its current token, and refuse others."""
+        """Cancel every reply after its current token, and refuse new requests."""
         self.state = "stopping"
         for cancelled in self.running:
             cancelled.set()
@@ -125,12 +125,12 @@ class Api:
             ("GET", "/v1/models/{name:path}", self._model),
             ("GET", "/v1/status", self._status),
             ("GET", "/health", self._health),
-            # Where people look, and agents whether anybody is there.
+            # People open it, and agents check that the server is there.
             ("GET", "/", self._root),
         )
         listed = dict.fromkeys(f"{method} {path.partition('/{')[0]}" for method, path, _ in routes[:-1])
         self._listing = ", ".join(listed)
-        handlers: Any = {HTTPException: self._not_here}
+        handlers: Any = {HTTPException: self._no_such_route}
         app = Starlette(
             routes=[Route(path, endpoint, methods=[method]) for method, path, endpoint in routes],
             exception_handlers=handlers,
@@ -155,23 +155,21 @@ class Api:
         return endpoint
 
     async def _receive(self, exchange: type[Exchange], request: Request, share: BodyShare) -> ASGIApp:
-        """The reply to a request, which keeps the body's `share`, or what is said in its place."""
+        """The reply to a request, which keeps the body's `share`, or an error response."""
         began = time.monotonic()
         if self.state != "ok":
             return self.error(request.scope, 503, f"The server is {self.state}: try again in a moment.")
         if len(self.running) >= MAX_REQUESTS:
-            return self.error(request.scope, 503, "Too many requests wait: try again in a moment.")
+            return self.error(request.scope, 503, "Too many requests are waiting: try again in a moment.")
         try:
             body = await asyncio.wait_for(read_body(request, share), BODY_SECONDS)
-            # A large one takes several times its size while it is read.
+            # Parsing takes several times the size of the body.
             async with self._reading if len(body) > LARGE_BODY_BYTES else contextlib.nullcontext():
                 read = await asyncio.to_thread(_read, exchange, body, self.engine.model)
         except TimeoutError:
-            return self.error(request.scope, 408, "The body of the request did not come.")
-        except TooLarge as error:
-            return self.error(request.scope, 413, str(error))
-        except TooMuch as error:
-            return self.error(request.scope, 503, str(error))
+            return self.error(request.scope, 408, "The body of the request did not arrive in time.")
+        except BodyRefused as error:
+            return self.error(request.scope, error.status, str(error))
         except ClientDisconnect:
             return Response()
         except ChatcliError as error:
@@ -189,7 +187,7 @@ class Api:
         return JSONResponse(self._model_object())
 
     def _model_object(self) -> Json:
-        """The served model as OpenAI's and Anthropic's clients read it."""
+        """The served model, for the clients of OpenAI and Anthropic."""
         name = self.engine.model
         created_at = datetime.fromtimestamp(self._created).astimezone().isoformat()
         of_openai = {"id": name, "object": "model", "created": self._created, "owned_by": "chatcli"}
@@ -208,17 +206,17 @@ class Api:
 
     # Errors
 
-    async def _not_here(self, request: Request, error: Exception) -> ASGIApp:
+    async def _no_such_route(self, request: Request, error: Exception) -> ASGIApp:
         assert isinstance(error, HTTPException)
-        sentence = f"{error.detail}: there is {self._listing}."
+        sentence = f"{error.detail}: the routes are {self._listing}."
         return self.error(request.scope, error.status_code, sentence, error.headers)
 
     def _refused(self, scope: Scope, status: int, sentence: str) -> ASGIApp:
-        # Where a body ends that was not read is not certain.
+        # The body is not read, so the next request's start is unknown.
         return self.error(scope, status, sentence, {"connection": "close"})
 
     def error_of(self, scope: Scope, error: ChatcliError) -> Response:
-        """An error as the caller's own API has it."""
+        """An error response in the format of the client's API."""
         status = status_of(error)
         api = anthropic if is_anthropic(scope) else openai
         self.log(scope, status, str(error))
@@ -227,16 +225,16 @@ class Api:
     def error(
         self, scope: Scope, status: int, sentence: str, headers: Mapping[str, str] | None = None
     ) -> Response:
-        if (seldom := self._seldom.get(status)) is None:
+        if (log := self._rate_limited.get(status)) is None:
             self.log(scope, status, sentence)
         else:
-            seldom.say(f"{scope['method']} {shorten(scope['path'], MAX_LOGGED_PATH)} {status}: {sentence}")
+            log.write(f"{scope['method']} {shorten(scope['path'], MAX_LOGGED_PATH)} {status}: {sentence}")
         body = (anthropic if is_anthropic(scope) else openai).error_body(status, sentence)
         retry = {"retry-after": "1"} if status == 503 else {}
         return JSONResponse(body, status, {**retry, **(headers or {})})
 
     def _catch_all(self, app: ASGIApp) -> ASGIApp:
-        """An unexpected error is one sentence for the client, and a traceback here if it is asked for."""
+        """Answer an unexpected error with one sentence, and print its traceback if debugging."""
 
         async def caught(scope: Scope, receive: Receive, send: Send) -> None:
             begun = False
@@ -251,7 +249,7 @@ class Api:
             except Exception as error:
                 if os.environ.get("CHATCLI_DEBUG"):
                     traceback.print_exception(error)
-                sentence = f"Unexpected error: {type(error).__name__}. This is a bug of the server."
+                sentence = f"Unexpected error: {type(error).__name__}. This is a bug in the server."
                 response = self.error(scope, 500, sentence)
                 if not begun:
                     await response(scope, receive, send)
@@ -259,13 +257,13 @@ class Api:
         return caught
 
     def log(self, scope: Scope, status: int | str, what: str) -> None:
-        """One line on standard error, without what messages say unless that is asked for."""
+        """Log one line, without quotes from messages unless `--log-messages` is set."""
         if not self._log_messages:
             what = without_quoted(what)
         log_line(f"{scope['method']} {shorten(scope['path'], MAX_LOGGED_PATH)} {status}: {what}")
 
     def log_reply(self, scope: Scope, exchange: Exchange, record: TurnRecord, began: float) -> None:
-        """What a reply took, and why less was reused than could have been."""
+        """Log a reply's token counts, its time, and why more tokens were not reused."""
         if exchange.request.count_only:
             self.log(scope, "counted", count("token", record.prompt_tokens))
             return
@@ -288,28 +286,28 @@ class Api:
             self.log(scope, "replied", " ".join((exchange.text, *calls)))
 
 
-class Seldom:
-    """Lines of one kind for the log, at most one a second: a flood of them would fill the disk."""
+class RateLimitedLog:
+    """Logs lines of one kind, at most one per second, so that a flood of requests cannot fill the disk."""
 
     def __init__(self) -> None:
-        self._said, self._unsaid = -SELDOM_SECONDS, 0
+        self._last, self._skipped = -RATE_LIMIT_SECONDS, 0
 
-    def say(self, text: str) -> None:
+    def write(self, text: str) -> None:
         now = time.monotonic()
-        if now - self._said < SELDOM_SECONDS:
-            self._unsaid += 1
+        if now - self._last < RATE_LIMIT_SECONDS:
+            self._skipped += 1
             return
-        log_line(text + (f" ({self._unsaid:,} more since the last of these lines)" if self._unsaid else ""))
-        self._said, self._unsaid = now, 0
+        log_line(text + (f" ({self._skipped:,} more since the last such line)" if self._skipped else ""))
+        self._last, self._skipped = now, 0
 
 
 def log_line(text: str) -> None:
-    """One line of the server's log."""
+    """Write one line to the server's log on standard error."""
     print(clean_line(f"{datetime.now():%H:%M:%S} {text}"), file=sys.stderr, flush=True)
 
 
 class LogHandler(logging.Handler):
-    """Has what the engine warns of in the same log. Tracebacks, which may quote messages, if asked for."""
+    """Writes the engine's warnings to the log. Tracebacks may quote messages, so they need CHATCLI_DEBUG."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -318,34 +316,32 @@ class LogHandler(logging.Handler):
             traceback.print_exception(error)
 
 
-class TooLarge(ChatcliError):
-    """A body is larger than `MAX_BODY_BYTES`."""
+class BodyRefused(ChatcliError):
+    """A body, or all bodies together, are too large. `status` is the HTTP status."""
 
-    def __init__(self) -> None:
-        super().__init__(f"The body of a request has at most {file_size(MAX_BODY_BYTES)}.")
-
-
-class TooMuch(ChatcliError):
-    """The bodies of all requests are larger than `MAX_BODIES_BYTES`."""
-
-    def __init__(self) -> None:
-        super().__init__("The bodies of other requests take all room: try again in a moment.")
+    def __init__(self, status: int) -> None:
+        super().__init__(
+            f"The body of a request may have at most {file_size(MAX_BODY_BYTES)}."
+            if status == 413
+            else "The bodies of other requests take all the memory reserved for them: try again in a moment."
+        )
+        self.status = status
 
 
 class BodyShare:
-    """What one request's body takes of the room for all of them, until it is answered."""
+    """One request's share of the memory for bodies, until it is answered."""
 
     def __init__(self, api: Api) -> None:
         self._api, self._bytes = api, 0
 
     def add(self, size: int) -> None:
-        """Raises `TooMuch` and `TooLarge`."""
+        """Raises `BodyRefused`."""
         self._api.body_bytes += size
         self._bytes += size
         if self._bytes > MAX_BODY_BYTES:
-            raise TooLarge
+            raise BodyRefused(413)
         if self._api.body_bytes > MAX_BODIES_BYTES:
-            raise TooMuch
+            raise BodyRefused(503)
 
     def release(self) -> None:
         self._api.body_bytes -= self._bytes
@@ -353,9 +349,9 @@ class BodyShare:
 
 
 async def read_body(request: Request, share: BodyShare) -> bytearray:
-    """Raises `TooLarge` and `TooMuch` as soon as that is known."""
+    """Raises `BodyRefused` as early as possible."""
     if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
-        raise TooLarge
+        raise BodyRefused(413)
     body = bytearray()
     async for chunk in request.stream():
         share.add(len(chunk))
@@ -378,9 +374,9 @@ def status_of(error: ChatcliError) -> int:
 
 
 class ReplyResponse:
-    """A reply as it comes. A stream begins when the prompt is matched, or after `KEEP_ALIVE_SECONDS`.
+    """Streams a reply, or sends it whole. A stream begins once the prompt is matched, or at a keep-alive.
 
-    Until then an error has a status of its own; after that it is the stream's last event.
+    Before that, an error has its own HTTP status. Afterwards it is the last event of the stream.
     """
 
     def __init__(self, api: Api, exchange: Exchange, began: float, share: BodyShare) -> None:
@@ -402,7 +398,7 @@ class ReplyResponse:
         events: asyncio.Queue[ReplyEvent | ChatcliError] = asyncio.Queue()
 
         def deliver(event: ReplyEvent | ChatcliError) -> None:
-            # The loop ends first where the server is stopped at once.
+            # A forced stop may end the loop first.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
@@ -430,7 +426,7 @@ class ReplyResponse:
             else:
                 await api.error_of(scope, end)(scope, receive, send)
         except TimeoutError:
-            api.log(scope, "-", "the client does not read its reply")
+            api.log(scope, "-", "the client stopped reading its reply")
         finally:
             cancelled.set()
             api.running.discard(cancelled)
@@ -439,7 +435,7 @@ class ReplyResponse:
     async def _pass_on(
         self, events: asyncio.Queue[ReplyEvent | ChatcliError], send: Send, left: asyncio.Task[None]
     ) -> ReplyDone | ChatcliError:
-        """Send what comes until the last event, which is returned. Raises `TimeoutError`."""
+        """Send events until the last one, which is returned. Raises `TimeoutError`."""
         exchange = self._exchange
         while True:
             silence = max(self._sent + KEEP_ALIVE_SECONDS - time.monotonic(), 0)
@@ -453,7 +449,7 @@ class ReplyResponse:
                 data += exchange.take(event)
                 if isinstance(event, ReplyDone) or events.empty():
                     break
-                # What has come meanwhile is sent with it.
+                # Send queued events together.
                 event = events.get_nowait()
             if data:
                 if exchange.stream and not left.done():
@@ -472,7 +468,7 @@ class ReplyResponse:
 
 
 async def watch(receive: Receive, cancelled: threading.Event) -> None:
-    """End when the client has left, which cancels the reply."""
+    """Wait until the client disconnects, then cancel the reply."""
     while (await receive())["type"] != "http.disconnect":
         pass
     cancelled.set()

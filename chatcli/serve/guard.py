@@ -1,7 +1,7 @@
-"""Who may ask: the addresses, hosts, origins and keys that requests are let in with.
+"""Access control: the addresses, hosts, origins and keys that a request must have.
 
-A web page that a person opens can have their browser send requests to this machine, also under a name of
-its own that leads here (DNS rebinding). So a request's `Host` must be ours, and none comes from a page.
+Any web page can make a person's browser send requests to this machine, even under the page's own host name
+(DNS rebinding). So requests with a foreign `Host`, and all requests from web pages, are refused.
 """
 
 from __future__ import annotations
@@ -18,42 +18,45 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from chatcli.errors import UsageError
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+# A `Host` header, with the name in group 2 or the IPv6 address in group 1.
 HOST = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::\d*)?")
-# What browsers call a request of the person at the keyboard, not of a page.
+# The `Sec-Fetch-Site` of a request that the person typed, not a page.
 TYPED = "none"
-# What asks for no key: whether the server is there and ready.
+# Paths that need no key.
 OPEN_PATHS = ("/health",)
 
 
 @dataclass(frozen=True)
 class Access:
-    """`host` is the address or name that the server listens at; `key` is what every request must bring."""
+    """`host` is the address or name that the server listens on. Every request must send `key`, if set."""
 
     host: str
     key: str | None
 
     def __post_init__(self) -> None:
-        """Raises `UsageError` for an address that others reach, without a key."""
+        """Raises `UsageError` for an address that other machines reach, without a key."""
         if self.key is None and not is_local(self.host):
             raise UsageError(
-                f"Others can reach {self.host}: give --api-key, which every request must bring then, "
+                f"Other machines can reach {self.host}: set --api-key, which every request must then send, "
                 "or leave --host out."
             )
         if self.key is not None and not (self.key.isascii() and self.key.isprintable() and self.key.strip()):
-            raise UsageError("--api-key must be printable ASCII text that is not empty.")
+            raise UsageError("--api-key must be non-empty printable ASCII text.")
 
     def refusal(self, path: str, headers: Headers) -> tuple[int, str] | None:
-        """The status and the sentence with which a request is refused; None: it is let in."""
-        # Browsers send no Origin with images, scripts, links and frames, but they say who asks.
+        """The status and sentence of a refused request; None if it is allowed."""
+        # Browsers omit Origin for images, scripts, links and frames, but send Sec-Fetch-Site.
         if "origin" in headers or headers.get("sec-fetch-site", TYPED) != TYPED:
-            return 403, "Requests of web pages are refused: ask from a program."
+            return 403, "Requests from web pages are refused: send them from a program."
         if "transfer-encoding" in headers and "content-length" in headers:
-            # Programs on the way may take another one of them for the body's length.
-            return 400, "A request has Content-Length or Transfer-Encoding, not both."
-        # A key is what keeps a page out where any name of this machine may be asked.
+            # A proxy may rely on the other one for the length of the body (request smuggling).
+            return 400, "A request may have Content-Length or Transfer-Encoding, not both."
+        # On all addresses any host name is valid. There the key keeps web pages out.
         names = (*LOCAL_NAMES, self.host.lower())
-        if not is_any(self.host) and name_of(headers.get("host", "")) not in names:
-            return 403, f"The Host of a request must be {self.host} or localhost."
+        match = HOST.fullmatch(headers.get("host", ""))
+        name = (match[1] or match[2]).lower() if match else ""
+        if not is_any(self.host) and name not in names:
+            return 403, f"The Host header must be {self.host} or localhost."
         if self.key is None or path in OPEN_PATHS:
             return None
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
@@ -66,14 +69,8 @@ class Access:
         return None
 
 
-def name_of(host: str) -> str:
-    """A `Host` without its port and an IPv6 address's brackets; empty if it is none."""
-    match = HOST.fullmatch(host)
-    return (match[1] or match[2]).lower() if match else ""
-
-
 def is_local(host: str) -> bool:
-    """Whether only this machine reaches an address. A name but localhost may lead anywhere."""
+    """Whether only this machine reaches an address. A name other than localhost may resolve to any."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -81,7 +78,7 @@ def is_local(host: str) -> bool:
 
 
 def is_any(host: str) -> bool:
-    """Whether a server that listens there has all of the machine's addresses."""
+    """Whether the address stands for all addresses of the machine."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -89,7 +86,7 @@ def is_any(host: str) -> bool:
 
 
 class Guard:
-    """Refuses requests before anything of them is read."""
+    """ASGI middleware that refuses requests before reading their bodies."""
 
     def __init__(self, app: ASGIApp, access: Access, refuse: Callable[[Scope, int, str], ASGIApp]) -> None:
         self._app, self._access, self._refuse = app, access, refuse

@@ -1,7 +1,7 @@
-"""OpenAI's API: chat completions and completions to a request for a reply, and the reply back.
+"""OpenAI's chat completions and completions APIs as Python values, without HTTP.
 
-Nothing here knows HTTP. Thinking stands beside the content, as `reasoning_content` (DeepSeek, llama.cpp) and
-as `reasoning` (mlx-lm, vLLM): clients read one of them.
+Thinking is returned beside the content as both `reasoning_content` (DeepSeek, llama.cpp) and `reasoning`
+(mlx-lm, vLLM), because clients read one of the two.
 """
 
 from __future__ import annotations
@@ -9,41 +9,28 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from chatcli.chat_format.token_bytes import as_bytes, readable
-from chatcli.conversation.images import Image
-from chatcli.conversation.tree import Message, Picture
-from chatcli.errors import ChatcliError, ContextFull, ImagesRefused, NotAnImage
+from chatcli.conversation.tree import Message
+from chatcli.errors import ChatcliError, ContextFull
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
-from chatcli.serve.request import (
-    CallsMade,
-    ReplyDone,
-    ReplyEvent,
-    ReplyRequest,
-    TokenLogprob,
-    not_shown,
-)
+from chatcli.serve.content import ContentReader, newest_images
+from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
 from chatcli.serve.wire import (
     CHANGING_SYSTEM,
-    MAX_SHOWN_VALUE,
     MAX_TOP_LOGPROBS,
-    BadRequest,
     Exchange,
     Fields,
     Json,
-    brought,
     frame,
     in_order,
-    read_image,
     sentence_of,
 )
 from chatcli.settings.values import Sampling
-from chatcli.text import shorten
 
-# The fields that say how to sample, and the settings that they are. The later of two names wins.
+# The setting for each sampling field. If a request has two names of one setting, the later one wins.
 SAMPLING = {
     "temperature": "temp",
     "top_p": "top_p",
@@ -62,14 +49,7 @@ SAMPLING = {
     "max_output_tokens": "max_tokens",
     "thinking_budget": "think_budget",
 }
-# The parts that a message's content may have, and what they are.
-PARTS = {
-    **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "refusal"), "text"),
-    **dict.fromkeys(("image_url", "input_image"), "image"),
-    **dict.fromkeys(("input_audio", "audio"), "audio"),
-    **dict.fromkeys(("file", "input_file"), "file"),
-}
-# As OpenAI's.
+# OpenAI's value for tokens that cannot occur. JSON has no infinity.
 MIN_LOGPROB = -9999.0
 CANNOT = "is not supported by this server"
 STREAM_END = frame("[DONE]")
@@ -82,13 +62,13 @@ def error_body(status: int, message: str, param: str | None = None, code: str | 
 
 
 def error_of(error: ChatcliError, status: int) -> Json:
-    # Agents make the conversation shorter when they read this code.
+    # Agents shorten the conversation on this code.
     code = "context_length_exceeded" if isinstance(error, ContextFull) else None
     return error_body(status, sentence_of(error), getattr(error, "param", None), code)
 
 
 class Completion(Exchange):
-    """`POST /v1/completions`: a prompt is run as it is, without a chat template."""
+    """`POST /v1/completions`: continues a prompt without a chat template."""
 
     object, prefix = "text_completion", "cmpl"
     chunk_object = object
@@ -105,8 +85,8 @@ class Completion(Exchange):
             "model": model,
         }
         self._logprobs: list[TokenLogprob] = []
-        # How many of them a stream has told.
-        self._told = 0
+        # How many of them the stream has sent.
+        self._sent = 0
         if body.values.get("n") not in (None, 1):
             raise body.wrong("n", "must be 1: ask for one reply at a time")
         self.request = self.read(body)
@@ -117,7 +97,7 @@ class Completion(Exchange):
             prompt = prompt[0]
         if not isinstance(prompt, str) or not prompt:
             raise body.wrong(
-                "prompt", "must be one text that is not empty: token ids and lists are not taken"
+                "prompt", "must be a single non-empty string: token ids and lists are not supported"
             )
         for key in ("suffix", "echo"):
             body.refuse(key, CANNOT)
@@ -143,39 +123,39 @@ class Completion(Exchange):
             case ReplyDone(record):
                 end = self._chunk(self.delta(), finish_reason(record, self.calls))
                 if self._usage_asked:
-                    end += frame(
-                        {**self._head, "object": self.chunk_object, "choices": [], "usage": usage(record)}
-                    )
+                    data = {**self._head, "object": self.chunk_object, "choices": [], "usage": usage(record)}
+                    end += frame(data)
                 return end + STREAM_END
         return b""
 
     def first(self) -> bytes:
-        """What a stream begins with."""
+        """The first frame of a stream."""
         return b""
 
     def delta(
         self, *, text: str = "", thinking: str = "", calls: Sequence[ToolCall] = ()
     ) -> Mapping[str, Any]:
-        """A choice's part of a chunk. There is no thinking and no call without a chat template."""
+        """A choice's part of a chunk. Without a chat template there is neither thinking nor calls."""
         return {"text": thinking + text}
 
     def _chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> bytes:
-        # Those of a stop text are no part of the reply.
+        # The tokens of a stop sequence are not part of the reply.
         end = len(self._logprobs) if self.record is None else self.record.generated_tokens
-        tokens, self._told = self._logprobs[self._told : end], len(self._logprobs)
+        tokens, self._sent = self._logprobs[self._sent : end], len(self._logprobs)
         choice = {"index": 0, **delta, "logprobs": self.logprobs(tokens), "finish_reason": finish}
         data = {**self._head, "object": self.chunk_object, "choices": [choice]}
         return frame({**data, "usage": None} if self._usage_asked else data)
 
     def logprobs(self, tokens: Sequence[TokenLogprob]) -> Json | None:
-        """The tokens' logprobs as the format has them; None if there are none, or nobody asked."""
+        """The tokens' logprobs in the API's format; None if there are none or they were not requested."""
         if self.request.top_logprobs is None or not tokens:
             return None
         return {
             "tokens": [readable(token.text) for token in tokens],
-            "token_logprobs": [finite(token.logprob) for token in tokens],
+            "token_logprobs": [max(token.logprob, MIN_LOGPROB) for token in tokens],
             "top_logprobs": [
-                {readable(text): finite(logprob) for _, text, logprob in token.top} for token in tokens
+                {readable(text): max(logprob, MIN_LOGPROB) for _, text, logprob in token.top}
+                for token in tokens
             ],
         }
 
@@ -207,20 +187,28 @@ class ChatCompletion(Completion):
             body.refuse(key, f"{CANNOT}: use tools")
         for key in ("audio", "prediction", "web_search_options"):
             body.refuse(key, CANNOT)
-        refuse_form(body.object("response_format"))
+        refuse_format(body.object("response_format"))
         top = None
         if body.get("logprobs", bool):
             top = body.get("top_logprobs", int) or 0
             if not 0 <= top <= MAX_TOP_LOGPROBS:
                 raise body.wrong("top_logprobs", f"must be a whole number from 0 to {MAX_TOP_LOGPROBS}")
-        messages, images, new = read_messages(body)
+        body.need("messages", list)
+        reader = ContentReader("a text or an image")
+        messages = list(read_messages(body.objects("messages"), reader))
+        tools = []
+        for tool in body.objects("tools"):
+            if tool.need("type", str) != "function":
+                raise tool.wrong("type", "must be function")
+            function = Fields(tool.need("function", dict), tool.name("function"))
+            tools.append(tool_object(function, "parameters"))
         arguments = body.template_arguments("chat_template_kwargs")
         think, effort = read_thinking(body, arguments, body.get("reasoning_effort", str))
         return ReplyRequest(
-            messages=messages,
-            tools=read_tools(body),
-            images=images,
-            brought=new,
+            messages=in_order(messages),
+            tools=chosen_tools(body, tools, body.values.get("tool_choice")),
+            images=tuple(reader.images.values()),
+            brought=newest_images(messages),
             sampling=read_sampling(body),
             think=think,
             effort=effort,
@@ -240,7 +228,7 @@ class ChatCompletion(Completion):
         if thinking:
             delta |= {"reasoning_content": thinking, "reasoning": thinking}
         if calls:
-            # `calls` have been added to the reply's already.
+            # `self.calls` already includes `calls`.
             first = len(self.calls) - len(calls)
             delta["tool_calls"] = [
                 {"index": number, **call_object(call)} for number, call in enumerate(calls, first)
@@ -271,18 +259,13 @@ class ChatCompletion(Completion):
 
 
 def token_object(token: int, text: str, logprob: float) -> Json:
-    """A token as both OpenAI (`token`, `bytes`) and mlx-lm (`id`) name it."""
+    """A token with the fields of OpenAI (`token`, `bytes`) and mlx-lm (`id`)."""
     return {
         "id": token,
         "token": readable(text),
-        "logprob": finite(logprob),
+        "logprob": max(logprob, MIN_LOGPROB),
         "bytes": list(as_bytes(text)),
     }
-
-
-def finite(logprob: float) -> float:
-    """JSON has no infinity: a token that cannot come has the least logprob there is."""
-    return logprob if logprob > MIN_LOGPROB else MIN_LOGPROB
 
 
 def call_object(call: ToolCall) -> Json:
@@ -298,7 +281,7 @@ def finish_reason(record: TurnRecord, calls: Sequence[ToolCall]) -> str:
 
 
 def usage(record: TurnRecord) -> Json:
-    """Token counts. Cached are those that came from a checkpoint, in memory or on disk."""
+    """Token counts. Cached tokens came from a checkpoint, in memory or on disk."""
     return {
         "prompt_tokens": record.prompt_tokens,
         "completion_tokens": record.generated_tokens,
@@ -316,21 +299,21 @@ def read_sampling(body: Fields) -> Sampling:
     for token, bias in given.items():
         is_number = isinstance(bias, int | float) and not isinstance(bias, bool)
         if not (token.isdecimal() and len(token) < 10 and is_number and abs(bias) <= 1e6):
-            raise body.wrong("logit_bias", "must have token ids as names, and as values numbers to add")
+            raise body.wrong("logit_bias", "must map token ids to numbers that are added to their logits")
     biases = tuple((int(token), float(bias)) for token, bias in given.items())
     return body.sampling(SAMPLING, logit_bias=biases)
 
 
-def refuse_form(form: Fields | None) -> None:
-    """Raise `BadRequest` if a reply is to have a form."""
-    if form is not None and form.get("type", str) not in (None, "text"):
-        raise form.wrong("type", "must be text: replies are not forced into a form")
+def refuse_format(response_format: Fields | None) -> None:
+    """Raise `BadRequest` if the request asks for structured output."""
+    if response_format is not None and response_format.get("type", str) not in (None, "text"):
+        raise response_format.wrong("type", "must be text: structured output is not supported")
 
 
 def read_thinking(
     body: Fields, arguments: dict[str, Any], effort: str | None
 ) -> tuple[bool | None, str | None]:
-    """Whether to think and how much, taken out of the template's `arguments` too. Raises `BadRequest`."""
+    """Whether and how much to think. Moves the switches out of `arguments`. Raises `BadRequest`."""
     think = body.get("enable_thinking", bool)
     own = Fields(arguments, "chat_template_kwargs")
     for key in ("enable_thinking", "thinking"):
@@ -342,29 +325,15 @@ def read_thinking(
     return think, effort or None
 
 
-def read_tools(body: Fields) -> tuple[Json, ...]:
-    """The tools, as a template takes them and in their order. Raises `BadRequest`."""
-    tools = []
-    for tool in body.objects("tools"):
-        if tool.need("type", str) != "function":
-            raise tool.wrong("type", "must be function")
-        function = Fields(tool.need("function", dict), tool.name("function"))
-        tools.append(tool_object(function, "parameters"))
-    return chosen(body, tools)
-
-
-def chosen(body: Fields, tools: Sequence[Json]) -> tuple[Json, ...]:
-    """The tools, unless the request wants none to be called. Raises `BadRequest`."""
-    match body.values.get("tool_choice"):
-        case None | "auto":
-            return tuple(tools)
-        case "none":
-            return ()
-    raise body.wrong("tool_choice", "must be auto or none: a model cannot be forced to call a tool here")
+def chosen_tools(body: Fields, tools: Sequence[Json], choice: Any) -> tuple[Json, ...]:
+    """The tools, or none if the request's `choice` is "none". Raises `BadRequest`."""
+    if choice in (None, "auto", "none"):
+        return () if choice == "none" else tuple(tools)
+    raise body.wrong("tool_choice", "must be auto or none: forcing a tool call is not supported")
 
 
 def tool_object(function: Fields, parameters: str) -> Json:
-    """A tool as chat templates take it; `parameters` is the field that has its JSON schema."""
+    """A tool in the format of chat templates; `parameters` is the field with its JSON schema."""
     schema = function.get(parameters, dict)
     return {
         "type": "function",
@@ -376,27 +345,16 @@ def tool_object(function: Fields, parameters: str) -> Json:
     }
 
 
-def read_messages(body: Fields) -> tuple[tuple[Message, ...], tuple[Image, ...], tuple[str, ...]]:
-    """The messages, their images, and which of these come with the last message.
-
-    Raises `BadRequest`, `NotAnImage` and `ImagesRefused`.
-    """
-    images: dict[str, Image] = {}
-    body.need("messages", list)
-    messages = list(_read_each(body.objects("messages"), images))
-    return in_order(messages), tuple(images.values()), brought(messages)
-
-
-def _read_each(given: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
+def read_messages(given: Sequence[Fields], reader: ContentReader) -> Iterator[Message]:
+    """Raises `BadRequest`, `NotAnImage` and `ImagesRefused`."""
     for number, fields in enumerate(given, start=1):
         role = fields.need("role", str)
         is_asked = number == len(given) and role == "user"
-        texts, pictures = read_content(fields, "content", images, lenient=not is_asked)
+        texts, pictures = reader.content(fields, "content", lenient=not is_asked)
         match role:
             case "system" | "developer":
-                yield Message(
-                    "system", "\n".join(each for each in texts if not each.startswith(CHANGING_SYSTEM))
-                )
+                texts = [each for each in texts if not each.startswith(CHANGING_SYSTEM)]
+                yield Message("system", "\n".join(texts))
             case "user":
                 yield Message("user", "\n".join(texts), images=pictures)
             case "tool":
@@ -414,65 +372,10 @@ def _read_each(given: Sequence[Fields], images: dict[str, Image]) -> Iterator[Me
                 raise fields.wrong("role", "must be system, developer, user, assistant or tool")
 
 
-def read_content(
-    fields: Fields, key: str, images: dict[str, Image], *, lenient: bool
-) -> tuple[list[str], tuple[Picture, ...]]:
-    """The texts and the pictures of a message's field; their images are added to `images`.
-
-    `lenient`: what cannot be shown is named in its place. A message that was refused stays in many clients'
-    history, and none after it would be answered. Raises `BadRequest`, `NotAnImage` and `ImagesRefused`.
-    """
-    content = fields.values.get(key)
-    if content is None or isinstance(content, str):
-        return [content or ""], ()
-    texts: list[str] = []
-    pictures: list[Picture] = []
-    for part in fields.objects(key):
-        match kind := part.need("type", str):
-            case "text" | "input_text" | "output_text" | "summary_text":
-                texts.append(part.need("text", str))
-            case "refusal":
-                texts.append(part.need("refusal", str))
-            case _:
-                note, image = read_or_note(PARTS.get(kind, kind), lenient, partial(_read_part, part))
-                if image is None:
-                    texts.append(note)
-                else:
-                    images[image.picture.sha256] = image
-                    pictures.append(image.picture)
-    return texts, tuple(pictures)
-
-
-def read_or_note(kind: str, lenient: bool, read: Callable[[], Image]) -> tuple[str, Image | None]:
-    """An image; if `lenient`, a note in the place of one that cannot be read. Raises what `read` raises."""
-    try:
-        return "", read()
-    except (BadRequest, NotAnImage, ImagesRefused):
-        if not lenient:
-            raise
-        return not_shown(shorten(kind, MAX_SHOWN_VALUE)), None
-
-
-def _read_part(part: Fields) -> Image:
-    match part.need("type", str):
-        case "image_url":
-            return _read_url(Fields(part.need("image_url", dict), part.name("image_url")), "url")
-        case "input_image":
-            return _read_url(part, "image_url")
-    raise part.wrong("type", "must be a text or an image: no other content is read")
-
-
-def _read_url(holder: Fields, key: str) -> Image:
-    url = holder.need(key, str)
-    if not url.startswith("data:") or ";base64," not in url:
-        raise holder.wrong(key, "must be a data: URL in base64: images are not fetched")
-    return read_image(holder.name(key), url.partition(";base64,")[2])
-
-
 def read_call(function: Fields, call_id: str, at: int) -> ToolCall:
-    """A call that a reply makes after `at` characters of its text. Raises `BadRequest`.
+    """A call after `at` characters of a reply's text. Raises `BadRequest`.
 
-    Arguments may be any text, as a model may write any.
+    Arguments may be any text, because a model may write any.
     """
     arguments = function.values.get("arguments")
     if not isinstance(arguments, str | None):

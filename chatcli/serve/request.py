@@ -1,4 +1,4 @@
-"""A request for a reply and what comes of it, in no API's format."""
+"""A request for a reply and the events of that reply, independent of any API's format."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from chatcli.settings.values import Sampling
 
 @dataclass(frozen=True)
 class ReplyRequest:
-    """What a client wants a reply to.
+    """A client's request.
 
-    `messages` begin with the system prompt, if there is one, and end with a user's message or a tool's
-    result. `tools` are what a chat template takes, `{"type": "function", "function": {"name", "description",
-    "parameters"}}`. A `prompt` takes the place of both, and is run as it is. `images` are those that messages
-    name by their hash, those `brought` come with the last one. `sampling` is what the request says about it,
-    the rest is the server's and the model's. `think` and `effort` None leave it to the template, as do the
-    `arguments` it is given besides. Of each token the `top_logprobs` likeliest are told; None: no logprobs at
-    all. `count_only`: nothing is run, and `ReplyDone` has the prompt's tokens.
+    `messages` begin with the system prompt, if any, and end with a user message or a tool result. `tools` are
+    in the format of chat templates, `{"type": "function", "function": {"name", "description",
+    "parameters"}}`. A `prompt` replaces both and is continued without a template. `images` are those that
+    messages name by hash; the hashes `brought` belong to the last message. `sampling` has only the request's
+    own settings; the server and the model supply the rest. `think` and `effort` None leave the template's
+    default; `arguments` are further template variables. Each token comes with the `top_logprobs` likeliest
+    tokens; None means no logprobs at all. `count_only` runs nothing: `ReplyDone` has the prompt's tokens.
     """
 
     messages: tuple[Message, ...] = ()
@@ -41,17 +41,17 @@ class ReplyRequest:
 
 @dataclass(frozen=True)
 class CallsMade:
-    """The model has written tool calls, each with an id of its own."""
+    """The model wrote tool calls, each with a unique id."""
 
     calls: tuple[ToolCall, ...]
 
 
 @dataclass(frozen=True)
 class TokenLogprob:
-    """A token that was generated, its text and its logprob, and the likeliest tokens in its place.
+    """A generated token, its text and logprob, and the likeliest tokens in its place.
 
-    It comes before the deltas that hold the token's text. A token may be part of a character: its bytes are
-    surrogates then (`chat_format/token_bytes.py`).
+    It precedes the deltas that contain the token's text. If a token is part of a character, its bytes are
+    surrogates (`chat_format/token_bytes.py`).
     """
 
     id: int
@@ -64,7 +64,7 @@ class TokenLogprob:
 class ReplyDone:
     """The reply has ended. `record.finish_reason` is "stop", "length" or "cancelled".
 
-    `stop_text` is the stop text that ended it, None if none did.
+    `stop_text` is the stop sequence that ended it, if one did.
     """
 
     record: TurnRecord
@@ -73,13 +73,13 @@ class ReplyDone:
 
 
 def not_shown(kind: str) -> str:
-    """What stands in a message in the place of something that the model cannot be shown."""
+    """The note that replaces a part of a message that the model cannot see."""
     return f"[{kind}: not shown to this model]"
 
 
-# What a reply comes as, in this order: one match, progress, then deltas, then the end.
+# A reply's events in order: one match, progress, deltas, the end.
 ReplyEvent = (
     PrefixMatched | PrefillProgress | TokenLogprob | ThinkingDelta | TextDelta | CallsMade | ReplyDone
 )
-# What a request's events go to, last a `ReplyDone` or an error. It is called on the engine's thread.
+# Receives a request's events on the engine's thread. The last one is a `ReplyDone` or an error.
 Deliver = Callable[[ReplyEvent | ChatcliError], None]

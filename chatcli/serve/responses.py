@@ -1,6 +1,6 @@
-"""OpenAI's newer API: items to a request for a reply, and the reply back as items. Nothing here knows HTTP.
+"""OpenAI's Responses API as Python values, without HTTP.
 
-Nothing is stored either: clients send a conversation whole, as Codex does.
+Nothing is stored: clients send the whole conversation each time, as Codex does.
 """
 
 from __future__ import annotations
@@ -13,29 +13,36 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from chatcli.conversation.images import Image
-from chatcli.conversation.tree import Message, Picture
+from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
 from chatcli.serve import openai
+from chatcli.serve.content import (
+    OTHERS,
+    TEXTS,
+    ContentReader,
+    newest_images,
+    read_image,
+    texts_and_pictures,
+)
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
-from chatcli.serve.wire import Exchange, Fields, Json, brought, frame, in_order, read_image
+from chatcli.serve.wire import Exchange, Fields, Json, frame, in_order
 
-# Tools that no chat template can show. Codex brings them beside functions that do the same or more.
+# Tools that chat templates cannot show. Codex sends them beside functions that do the same.
 LEFT_OUT = ("web_search", "tool_search", "custom", "local_shell")
-# Types of items that are calls, beside those that end with "_call".
+# Types of call items that do not end with "_call".
 CALLS = ("mcp_approval_request", "program")
-# Those that OpenAI's servers run, whose results are in the same item, if anywhere.
+# Calls that OpenAI's servers run. Their results, if present, are in the same item.
 HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
-# Fields of a call's item that have its result, and those that say nothing about the call.
+# Fields of a call item that hold its result, and fields that do not describe the call.
 RESULTS = ("output", "outputs", "results", "result", "error")
 BOOKKEEPING = ("type", "id", "call_id", "status", "name", "caller", "created_by", "fingerprint")
-# A field that alone has what a call does.
+# If one of these is a call's only field, its value is the arguments.
 WRAPPERS = ("action", "operation", "arguments")
-# Items that change what a server offers, and that nobody has said.
-NOT_SAID = ("mcp_list_tools", "additional_tools", "configuration_update")
-UNREADABLE = "[What was said before was compacted into a summary that cannot be read here.]"
-# Fields of a request that its response has, too, and what they are where the request says nothing.
+# Items that configure the server and are not part of the conversation.
+NOT_MESSAGES = ("mcp_list_tools", "additional_tools", "configuration_update")
+UNREADABLE = "[Earlier messages were compacted into a summary that only OpenAI can decrypt.]"
+# Request fields that the response repeats, and their defaults.
 REPEATED: Json = {
     "instructions": None,
     "max_output_tokens": None,
@@ -46,7 +53,7 @@ REPEATED: Json = {
     "tools": [],
     "top_p": None,
 }
-# An item of text by its type: what its id begins with, its fields, and the part that grows.
+# Text items by type: the prefix of their id, their fields, and the part that receives text.
 ITEMS: dict[str, tuple[str, Json, Json]] = {
     "reasoning": ("rs", {"summary": []}, {"type": "reasoning_text", "text": ""}),
     "message": (
@@ -64,7 +71,7 @@ class Responses(Exchange):
         """Raises `BadRequest`, `NotAnImage` and `ImagesRefused`."""
         super().__init__(model)
         self.stream = body.get("stream", bool) or False
-        # Namespace and name of the functions that have a namespace, by the name that the model knows.
+        # (namespace, name) of functions in a namespace, by the name that the model sees.
         self._in_namespace: dict[str, tuple[str, str]] = {}
         self._output: list[Json] = []
         self._events = 0
@@ -82,11 +89,11 @@ class Responses(Exchange):
 
     def _read(self, body: Fields) -> ReplyRequest:
         for key in ("previous_response_id", "conversation", "prompt"):
-            body.refuse(key, "is not supported: nothing is stored here, send the whole conversation as input")
+            body.refuse(key, "is not supported: nothing is stored, so send the whole conversation as input")
         body.refuse("background", openai.CANNOT)
-        body.refuse("top_logprobs", "is not supported here: /v1/chat/completions has it")
-        openai.refuse_form((body.object("text") or Fields({})).object("format"))
-        images: dict[str, Image] = {}
+        body.refuse("top_logprobs", "is not supported here: use /v1/chat/completions")
+        openai.refuse_format((body.object("text") or Fields({})).object("format"))
+        reader = ContentReader("a text or an image")
         system = Message("system", body.get("instructions", str) or "")
         tools = list(self._read_tools(body))
         if isinstance(text := body.values.get("input"), str):
@@ -97,17 +104,17 @@ class Responses(Exchange):
             for item in items:
                 if item.values.get("type") == "additional_tools":
                     tools += self._read_tools(item)
-                elif (kind := item.values.get("type")) in NOT_SAID:
+                elif (kind := item.values.get("type")) in NOT_MESSAGES:
                     self.left_out = [*self.left_out, str(kind)]
-            messages = list(_read_messages(items, images))
+            messages = list(_read_messages(items, reader))
         arguments = body.template_arguments("chat_template_kwargs")
         effort = (body.object("reasoning") or Fields({})).get("effort", str)
         think, effort = openai.read_thinking(body, arguments, effort)
         return ReplyRequest(
             messages=in_order([system, *messages], "input"),
-            tools=openai.chosen(body, tools),
-            images=tuple(images.values()),
-            brought=brought(messages),
+            tools=openai.chosen_tools(body, tools, body.values.get("tool_choice")),
+            images=tuple(reader.images.values()),
+            brought=newest_images(messages),
             sampling=openai.read_sampling(body),
             think=think,
             effort=effort,
@@ -129,9 +136,7 @@ class Responses(Exchange):
             elif kind in LEFT_OUT:
                 self.left_out = [*self.left_out, kind]
             else:
-                raise tool.wrong(
-                    "type", "must be function or namespace: tools that a server runs are not here"
-                )
+                raise tool.wrong("type", "must be function or namespace: hosted tools are not supported")
 
     def frames(self, event: ReplyEvent) -> bytes:
         match event:
@@ -149,14 +154,14 @@ class Responses(Exchange):
         return b""
 
     def _begin(self) -> bytes:
-        """What a stream begins with; nothing if it has begun."""
+        """The first frames of a stream; empty if it has begun."""
         if self._events:
             return b""
         response = self._response("in_progress")
         return self._event("created", response=response) + self._event("in_progress", response=response)
 
     def _grow(self, kind: str, text: str) -> bytes:
-        """Add text to an item of this type, which is the last one or begins now."""
+        """Append text to the last item, or open a new one if it is of another type."""
         data = b""
         if not self._output or self._output[-1]["type"] != kind:
             data = self._close()
@@ -170,7 +175,7 @@ class Responses(Exchange):
         return data + self._of_part(f"{part['type']}.delta", delta=text, **logprobs(part))
 
     def _close(self, status: str = "completed") -> bytes:
-        """End the last item, if it is one of text."""
+        """Close the last item if it is an open text item."""
         if not self._output or self._output[-1]["status"] != "in_progress":
             return b""
         self._output[-1]["status"] = status
@@ -182,7 +187,7 @@ class Responses(Exchange):
         )
 
     def _call(self, call: ToolCall) -> bytes:
-        """A whole item: a call comes in one piece, when all of it is there."""
+        """A complete item: calls arrive whole."""
         data = self._close()
         namespace, name = self._in_namespace.get(call.name, (None, call.name))
         item = {"id": new_id("fc"), "type": "function_call", "status": "in_progress", "call_id": call.id}
@@ -198,7 +203,7 @@ class Responses(Exchange):
         return data + self._of_item("output_item.done")
 
     def _of_part(self, name: str, **fields: Any) -> bytes:
-        """An event of the last item's one part."""
+        """An event of the last item's only part."""
         place = {"output_index": len(self._output) - 1, "content_index": 0}
         return self._event(name, item_id=self._output[-1]["id"], **place, **fields)
 
@@ -221,7 +226,7 @@ class Responses(Exchange):
         return self._response(status, incomplete_details=details, usage=usage(self.record))
 
     def keep_alive(self) -> bytes:
-        # Codex counts events only: it gives up on a stream that has comments for five minutes.
+        # Codex ignores comments, and closes a stream without events after five minutes.
         return self._begin() or self._event("in_progress", response=self._response("in_progress"))
 
     def error_frame(self, error: ChatcliError, status: int) -> bytes:
@@ -236,12 +241,12 @@ def new_id(prefix: str) -> str:
 
 
 def full_name(namespace: str | None, name: str) -> str:
-    """What the model knows a function by, in letters that every format of calls takes."""
+    """The name that the model sees, with characters that every call format allows."""
     return f"{namespace}__{name}" if namespace else name
 
 
 def logprobs(part: Json) -> Json:
-    """What events of a part's text have besides: clients expect the logprobs, of which there are none."""
+    """An empty list of logprobs, if clients expect one in the events of this part."""
     return {"logprobs": []} if "logprobs" in part else {}
 
 
@@ -250,7 +255,7 @@ def status_of(record: TurnRecord) -> str:
 
 
 def usage(record: TurnRecord) -> Json:
-    """Token counts. Cached are those that came from a checkpoint, in memory or on disk."""
+    """Token counts. Cached tokens came from a checkpoint, in memory or on disk."""
     cached = record.reused_tokens + record.typeahead_tokens
     return {
         "input_tokens": record.prompt_tokens,
@@ -261,8 +266,8 @@ def usage(record: TurnRecord) -> Json:
     }
 
 
-def _read_messages(items: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
-    """The messages that items make; items of a reply that follow each other are one."""
+def _read_messages(items: Sequence[Fields], reader: ContentReader) -> Iterator[Message]:
+    """The messages of items. Consecutive items of the assistant are joined into one reply."""
     reply: Message | None = None
     for number, item in enumerate(items, start=1):
         kind = item.get("type", str) or "message"
@@ -270,18 +275,18 @@ def _read_messages(items: Sequence[Fields], images: dict[str, Image]) -> Iterato
         is_reply = kind == "message" and item.values.get("role") == "assistant"
         before = reply or Message("assistant", "")
         if is_reply:
-            text = "".join(openai.read_content(item, "content", images, lenient=True)[0])
+            text = "".join(reader.content(item, "content", lenient=True)[0])
             reply = replace(before, content=before.content + text)
         elif kind == "reasoning":
-            # Elsewhere it may be encrypted, or a summary, which is not what was thought.
+            # Other fields may be encrypted or a summary, not the thinking itself.
             thought = "".join(part.need("text", str) for part in item.objects("content"))
             reply = replace(before, thinking=before.thinking + thought)
         elif is_call(kind):
             call = _read_call(item, kind, len(before.content))
             reply = replace(before, tool_calls=(*before.tool_calls, call))
-            result = _read_result_within(item, kind, images)
+            result = _read_result_within(item, kind, reader)
         else:
-            result = _read_other(item, kind, images, is_last=number == len(items))
+            result = _read_other(item, kind, reader, is_last=number == len(items))
         if result is not None:
             if reply is not None:
                 yield reply
@@ -292,12 +297,12 @@ def _read_messages(items: Sequence[Fields], images: dict[str, Image]) -> Iterato
 
 
 def is_call(kind: str) -> bool:
-    """Whether an item of this type says that a tool was called, by the model or by OpenAI's servers."""
+    """Whether an item of this type is a tool call, by the model or by OpenAI's servers."""
     return kind.endswith("_call") or kind in CALLS
 
 
 def _read_call(item: Fields, kind: str, at: int) -> ToolCall:
-    """Any tool's call as a function's: its arguments are what an item says about it."""
+    """Any tool's call as a function call. The arguments are the item's own fields."""
     if kind == "function_call":
         call = openai.read_call(item, item.need("call_id", str), at)
         return replace(call, name=full_name(item.get("namespace", str), call.name))
@@ -308,16 +313,14 @@ def _read_call(item: Fields, kind: str, at: int) -> ToolCall:
     return ToolCall(item.get("name", str) or kind.removesuffix("_call"), arguments, call_id, at, at)
 
 
-def _read_result_within(item: Fields, kind: str, images: dict[str, Image]) -> Message | None:
-    """The result that a call's own item has; None if another item has it."""
+def _read_result_within(item: Fields, kind: str, reader: ContentReader) -> Message | None:
+    """The result in a call's own item; None if another item holds it."""
     call_id = item.get("call_id", str) or item.get("id", str) or ""
     given = {key: value for key in RESULTS if (value := item.values.get(key)) not in (None, [], "")}
     if kind == "image_generation_call" and isinstance(given.get("result"), str):
-        note, image = openai.read_or_note("image", True, partial(read_image, "result", given["result"]))
-        if image is None:
-            return Message("tool", note, tool_call_id=call_id)
-        images[image.picture.sha256] = image
-        return Message("tool", "", images=(image.picture,), tool_call_id=call_id)
+        image = reader.image("image", partial(read_image, "result", given["result"]), lenient=True)
+        texts, pictures = texts_and_pictures([image])
+        return Message("tool", "".join(texts), images=pictures, tool_call_id=call_id)
     if given:
         return Message("tool", "\n".join(map(_text_of, given.values())), tool_call_id=call_id)
     if kind in HOSTED:
@@ -325,48 +328,44 @@ def _read_result_within(item: Fields, kind: str, images: dict[str, Image]) -> Me
     return None
 
 
-def _read_other(item: Fields, kind: str, images: dict[str, Image], *, is_last: bool) -> Message | None:
-    """A message of somebody else than the assistant; None: the item is no part of the conversation."""
+def _read_other(item: Fields, kind: str, reader: ContentReader, *, is_last: bool) -> Message | None:
+    """A message that is not the assistant's; None if the item is not part of the conversation."""
     if kind == "compaction":
         summary = item.get("encrypted_content", str) or ""
-        # Only OpenAI can read what it has encrypted; other servers write text there.
+        # OpenAI encrypts the summary; other servers write plain text.
         is_text = len(summary.split()) > 1
-        return Message("user", f"[Summary of what was said before: {summary}]" if is_text else UNREADABLE)
+        return Message("user", f"[Summary of earlier messages: {summary}]" if is_text else UNREADABLE)
     if kind == "mcp_approval_response":
         answer = "approved" if item.get("approve", bool) else "refused"
         reason = item.get("reason", str)
         return Message("user", f"[The tool call is {answer}{f': {reason}' if reason else ''}.]")
-    if kind in NOT_SAID:
+    if kind in NOT_MESSAGES:
         return None
     is_result = kind.endswith("_output")
     if kind != "message" and not is_result:
         raise item.wrong(
             "type",
-            "must be message, reasoning, function_call, function_call_output, another tool's, or compaction",
+            "must be message, reasoning, compaction, function_call, function_call_output or another tool's",
         )
     role = "tool" if is_result else item.need("role", str)
     if role not in ("tool", "system", "developer", "user"):
         raise item.wrong("role", "must be system, developer, user or assistant")
-    content = item.values.get("output" if is_result else "content")
-    is_parts = isinstance(content, list) and all(
-        isinstance(part, dict) and str(part.get("type")) in openai.PARTS for part in content
-    )
-    pictures: tuple[Picture, ...] = ()
-    if not is_result or content is None or isinstance(content, str) or is_parts:
-        lenient = not (is_last and role == "user")
-        texts, pictures = openai.read_content(
-            item, "output" if is_result else "content", images, lenient=lenient
-        )
-    else:
-        texts = [_text_of(content)]
     if not is_result:
+        texts, pictures = reader.content(item, "content", lenient=not (is_last and role == "user"))
         role = "user" if role == "user" else "system"
         return Message(role, "\n".join(texts), images=pictures)  # type: ignore[arg-type]
-    if content is None:
-        facts: Any = {key: value for key, value in item.values.items() if key not in BOOKKEEPING}
-        texts = [_text_of(facts or item.get("status", str) or "")]
     call_id = item.need("call_id", str) if kind == "function_call_output" else item.get("call_id", str)
-    return Message("tool", "\n".join(texts), images=pictures, tool_call_id=call_id or "")
+    output = item.values.get("output")
+    is_parts = isinstance(output, list) and all(
+        isinstance(part, dict) and str(part.get("type")) in TEXTS | OTHERS for part in output
+    )
+    if is_parts or isinstance(output, str):
+        texts, pictures = reader.content(item, "output", lenient=True)
+        return Message("tool", "\n".join(texts), images=pictures, tool_call_id=call_id or "")
+    if output is None:
+        status = item.get("status", str) or ""
+        output = {key: value for key, value in item.values.items() if key not in BOOKKEEPING} or status
+    return Message("tool", _text_of(output), tool_call_id=call_id or "")
 
 
 def _text_of(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""uvicorn around the routes: the socket, time limits, signals, and the model that loads meanwhile."""
+"""Runs the routes in uvicorn: the socket, time limits, signals, and a model that loads in the background."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chatcli.errors import UsageError
-from chatcli.serve.app import Api, Engine, LogHandler, Seldom
+from chatcli.serve.app import Api, Engine, LogHandler, RateLimitedLog
 from chatcli.serve.guard import Access, is_any
 
-# A request's head must have come by then.
+# The time limit for a request's head.
 HEAD_SECONDS = 10.0
 MAX_HEAD_BYTES = 64 << 10
-# Connections that are open, and that wait to be taken.
+# Open connections, and connections waiting to be accepted.
 MAX_CONNECTIONS, MAX_BACKLOG = 1024, 128
-# How long an idle connection is kept, and how long replies may take to end when the server stops.
+# How long idle connections stay open, and how long replies may take to end when the server stops.
 IDLE_SECONDS = 60
 GRACE_SECONDS = 5
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any that is free. Raises `UsageError`."""
+    """A listening socket. Port 0 selects any free port. Raises `UsageError`."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"There is no address {host} on this machine: leave --host out.") from error
+        raise UsageError(f"This machine has no address {host}: leave --host out.") from error
     family, kind, protocol, _, address = found[0]
     listener = socket.socket(family, kind, protocol)
     try:
@@ -56,9 +56,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def connection_limits() -> tuple[int, int]:
-    """How many connections may be open, and how many may wait to be taken, which takes them all at once.
+    """How many connections may be open, and how many may wait to be accepted, all of them at once.
 
-    Half of what may be open is left to the store, the model's files and what else the process does.
+    Half of the open file limit is left to the store and the model's files.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = MAX_CONNECTIONS * 4 if files == resource.RLIM_INFINITY else files
@@ -67,23 +67,23 @@ def connection_limits() -> tuple[int, int]:
 
 
 def url_of(listener: socket.socket, host: str) -> str:
-    """Where clients on this machine find it."""
+    """The URL for clients on this machine."""
     name = "127.0.0.1" if is_any(host) else host
     return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"
 
 
 class LimitedProtocol(H11Protocol):
-    """Closes a connection that is one too many, or whose next request's head does not come to its end."""
+    """Closes connections beyond the limit, and connections that do not complete a request's head in time."""
 
     max_connections: int
-    refused: Seldom
+    log: RateLimitedLog
     _deadline: asyncio.TimerHandle | None = None
     _is_refused = False
 
     def connection_made(self, transport: Any) -> None:
         if len(self.connections) >= self.max_connections:
             self._is_refused = True
-            self.refused.say(f"A connection was refused: {len(self.connections):,} are open.")
+            self.log.write(f"A connection was refused: {len(self.connections):,} are open.")
             transport.abort()
             return
         super().connection_made(transport)
@@ -118,17 +118,17 @@ class LimitedProtocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Listens at once and loads the model behind it. SIGINT or SIGTERM ends it; `signal` says which."""
+    """Listens at once and loads the model in the background. SIGINT or SIGTERM, kept in `signal`, ends it."""
 
     def __init__(
         self, api: Api, access: Access, on_ready: Callable[[], None], max_connections: int | None = None
     ) -> None:
-        """`max_connections` None: as many as the limit of open files leaves room for."""
+        """`max_connections` None derives it from the open file limit."""
         most, backlog = connection_limits()
         protocol: Any = type(
             "Protocol",
             (LimitedProtocol,),
-            {"max_connections": max_connections or most, "refused": Seldom()},
+            {"max_connections": max_connections or most, "log": RateLimitedLog()},
         )
         config = uvicorn.Config(
             api.application(access),
@@ -149,7 +149,7 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._api, self._on_ready = api, on_ready
-        self._complaints = Seldom()
+        self._asyncio_log = RateLimitedLog()
         self.signal: int | None = None
         self.error: BaseException | None = None
         self.loading = threading.Thread(target=self._load, name="chatcli-load", daemon=True)
@@ -157,14 +157,14 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(self._tell)
+        self._loop.set_exception_handler(self._log_loop_error)
         self.loading.start()
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What asyncio has to complain of, such as a connection that cannot be had, without a traceback."""
+    def _log_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log asyncio's errors, such as a failed accept, without a traceback."""
         error = context.get("exception")
         reason = f": {type(error).__name__}, {error}" if error is not None else ""
-        self._complaints.say(f"{context['message']}{reason}")
+        self._asyncio_log.write(f"{context['message']}{reason}")
         if error is not None and os.environ.get("CHATCLI_DEBUG"):
             traceback.print_exception(error)
 
@@ -174,13 +174,13 @@ class Server(uvicorn.Server):
                 self._api.state = "ok"
                 try:
                     self._on_ready()
-                except OSError as error:  # the output cannot be written
+                except OSError as error:  # standard output is closed
                     self.error = error
             self.should_exit |= self.error is not None
 
         try:
             self._api.engine.start()
-        except BaseException as error:  # the thread that has started the server raises it
+        except BaseException as error:  # `serve` raises it on the main thread
             self.error = error
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(loaded)
@@ -191,9 +191,9 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, which would raise the signals anew when all has ended."""
+        """Like uvicorn's, but without raising the signals again at the end."""
         if threading.current_thread() is not threading.main_thread():
-            yield  # no signal comes here
+            yield  # only the main thread receives signals
             return
         before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
         try:
@@ -203,7 +203,7 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # The second Ctrl-C waits for no reply's end.
+        # A second Ctrl-C does not wait for replies to end.
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
         self.signal = self.signal or sig
@@ -217,10 +217,10 @@ def serve(
     *,
     log_messages: bool = False,
 ) -> tuple[int | None, bool]:
-    """Answer requests until a signal comes. Returns its number, and whether the model still loads.
+    """Answer requests until a signal arrives. Returns its number, and whether the model is still loading.
 
-    `on_ready` is called with the URL once requests are answered. Raises `UsageError` where the port cannot be
-    had, and what `Engine.start` raises.
+    `on_ready` is called with the URL once requests are answered. Raises `UsageError` if the port is not
+    available, and whatever `Engine.start` raises.
     """
     listener = listen(access.host, port)
     url = url_of(listener, access.host)

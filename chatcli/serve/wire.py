@@ -1,9 +1,7 @@
-"""What the APIs share: a request's fields, checked as they are read, and the frames of an event stream."""
+"""Shared by all APIs: request fields that are checked as they are read, and event stream frames."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 import secrets
@@ -12,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from chatcli.conversation import images
-from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, NoRoom, UsageError
 from chatcli.events import PrefillProgress, TextDelta, ThinkingDelta, ToolCall, TurnRecord
@@ -22,17 +18,17 @@ from chatcli.settings.declaration import Int
 from chatcli.settings.values import SETTINGS, Sampling
 from chatcli.text import shorten
 
-# Deeper objects are no request: templates and their filters walk them by recursion.
+# The deepest nesting accepted: templates and their filters walk values by recursion.
 MAX_JSON_DEPTH = 64
-# As many as messages of a million tokens have, with room.
+# More values than messages of a million tokens have.
 MAX_JSON_VALUES = 1 << 19
 VALUE_STARTS = (b",", b"[", b"{")
-# A text in JSON, also one that is not closed; nothing of it is tried twice.
+# A JSON string, even if unterminated. Possessive, so it never backtracks.
 JSON_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-# Of likeliest tokens in the place of one, as OpenAI has it.
+# OpenAI's limit.
 MAX_TOP_LOGPROBS = 20
 MAX_SHOWN_VALUE = 40
-# Blocks of a system prompt that begin so change with each request, and would part every prompt at its start.
+# System prompt blocks with this prefix change with each request, so no prompt would share its beginning.
 CHANGING_SYSTEM = "x-anthropic-"
 # More tokens than any context has.
 NO_LIMIT = 1 << 62
@@ -44,7 +40,7 @@ T = TypeVar("T", str, bool, int, list[Any], Json)
 
 
 class BadRequest(UsageError):
-    """A request that cannot be answered as it is; `param` is the field at fault."""
+    """An invalid request; `param` is the field at fault."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -53,7 +49,7 @@ class BadRequest(UsageError):
 
 @dataclass(frozen=True)
 class Fields:
-    """A JSON object of a request, and the path that leads to it, such as `messages[2]`."""
+    """A JSON object of a request, and its path, such as `messages[2]`."""
 
     values: Mapping[str, Any]
     path: str = ""
@@ -62,15 +58,15 @@ class Fields:
         return f"{self.path}.{key}" if self.path else key
 
     def get(self, key: str, kind: type[T]) -> T | None:
-        """A field's value, None where it is null or not there. Raises `BadRequest`."""
+        """A field's value, None if it is null or missing. Raises `BadRequest`."""
         value = self.values.get(key)
-        # True is a whole number to Python.
+        # In Python, True is an int.
         if value is None or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool))):
             return value
         raise self.wrong(key, f"must be {KINDS[kind]}")
 
     def need(self, key: str, kind: type[T]) -> T:
-        """A field's value. Raises `BadRequest`."""
+        """A required field's value. Raises `BadRequest`."""
         value = self.get(key, kind)
         if value is None:
             raise self.wrong(key, f"is missing: it must be {KINDS[kind]}")
@@ -81,7 +77,7 @@ class Fields:
         return None if values is None else Fields(values, self.name(key))
 
     def objects(self, key: str) -> list[Fields]:
-        """The objects of a list, none where there is no list. Raises `BadRequest`."""
+        """The objects of a list; empty if the field is missing. Raises `BadRequest`."""
         path = self.name(key)
         for number, value in enumerate(values := self.get(key, list) or []):
             if not isinstance(value, dict):
@@ -89,7 +85,7 @@ class Fields:
         return [Fields(value, f"{path}[{number}]") for number, value in enumerate(values)]
 
     def refuse(self, key: str, why: str) -> None:
-        """Raise `BadRequest` if the field is there and says more than no."""
+        """Raise `BadRequest` if the field is set to anything but an empty or false value."""
         if self.values.get(key) not in (None, False, [], {}, ""):
             raise self.wrong(key, why)
 
@@ -97,12 +93,12 @@ class Fields:
         return BadRequest(f"{self.name(key)} {why}.", self.name(key))
 
     def sampling(self, settings: Mapping[str, str], *, reads_ahead: bool = False, **known: Any) -> Sampling:
-        """What fields say about sampling; `settings` are the settings' keys by field.
+        """Sampling settings from fields; `settings` maps fields to settings.
 
-        `reads_ahead`: no tokens at all may be asked for, which has a prompt read. Raises `BadRequest`.
+        `reads_ahead`: `max_tokens` may be 0, which only prefills the prompt. Raises `BadRequest`.
         """
         for name, key in settings.items():
-            # An empty list of stop texts is none.
+            # An empty list of stop sequences means no stop sequences.
             if (value := meant(key, self.values.get(name))) in (None, []):
                 continue
             if reads_ahead and key == "max_tokens" and value == 0 and value is not False:
@@ -115,20 +111,20 @@ class Fields:
         return Sampling(**known)
 
     def template_arguments(self, key: str) -> dict[str, Any]:
-        """Arguments for the chat template by name. Raises `BadRequest`."""
+        """Chat template arguments by name. Raises `BadRequest`."""
         arguments = self.get(key, dict) or {}
         if wrong := next((name for name in arguments if not name.isidentifier()), None):
             raise self.wrong(
-                key, f"has a name that no template can read: '{shorten(wrong, MAX_SHOWN_VALUE)}'"
+                key, f"has a name that is not a template variable: '{shorten(wrong, MAX_SHOWN_VALUE)}'"
             )
         return arguments
 
 
 def meant(setting: str, value: Any) -> Any:
-    """A field's value as the clients of other servers mean it, where the setting has another range.
+    """Translate values that other servers accept outside the range of our setting.
 
-    `max_tokens` -1 (LM Studio, llama.cpp; there -2 too) is no limit. A `top_k` below 1 (vLLM, llama.cpp) is
-    off. The `seed` -1 (llama.cpp) is a new one each time; others may be any number of 64 bits (vLLM).
+    `max_tokens` -1 (LM Studio, llama.cpp) and -2 (llama.cpp) mean no limit. `top_k` below 1 means off (vLLM,
+    llama.cpp). `seed` -1 means a random seed (llama.cpp); others may be any 64-bit number (vLLM).
     """
     if isinstance(value, float) and value.is_integer() and isinstance(SETTINGS[setting], Int):
         value = int(value)
@@ -145,19 +141,19 @@ def meant(setting: str, value: Any) -> Any:
 
 
 def parse(body: bytes | bytearray) -> Fields:
-    """A request's body. Raises `BadRequest`."""
+    """Parse a request's body. Raises `BadRequest`."""
     if _values_in(body) > MAX_JSON_VALUES:
         raise BadRequest(f"The body of the request has more than {MAX_JSON_VALUES:,} values.")
     try:
-        # Left to itself, json takes UTF-16 too, and halves of surrogate pairs.
+        # Decoded here, because json also accepts UTF-16 and lone surrogates.
         values = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
         if b"\\u" in body:
-            # Escapes may spell halves of surrogate pairs, which are no text.
+            # Escapes may spell lone surrogates, which are not valid text.
             text = json.dumps(values, ensure_ascii=False)
             values = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise BadRequest(f"The body of the request is no JSON: {shorten(reason, 80)}.") from None
+        raise BadRequest(f"The body of the request is not valid JSON: {shorten(reason, 80)}.") from None
     if not isinstance(values, dict):
         raise BadRequest("The body of the request must be a JSON object.")
     if is_deep(values):
@@ -166,7 +162,7 @@ def parse(body: bytes | bytearray) -> Fields:
 
 
 def is_deep(value: Any) -> bool:
-    """Whether a JSON object or list is nested deeper than `MAX_JSON_DEPTH` levels."""
+    """Whether an object or list is nested deeper than `MAX_JSON_DEPTH` levels."""
     level: list[Any] = [value]
     for _ in range(MAX_JSON_DEPTH):
         level = [child for value in level for child in (value.values() if isinstance(value, dict) else value)]
@@ -175,7 +171,7 @@ def is_deep(value: Any) -> bool:
 
 
 def shallow(arguments: str) -> str:
-    """A call's arguments; those that are nested too deep for what walks them become a text, in JSON too."""
+    """A call's arguments, as a JSON string if they are nested too deep for templates and filters."""
     if sum(map(arguments.count, "[{")) <= MAX_JSON_DEPTH:
         return arguments
     try:
@@ -186,22 +182,17 @@ def shallow(arguments: str) -> str:
 
 
 def with_shallow_calls(request: ReplyRequest) -> ReplyRequest:
-    messages = tuple(
-        replace(
-            message,
-            tool_calls=tuple(replace(call, arguments=shallow(call.arguments)) for call in message.tool_calls),
-        )
-        if message.tool_calls
-        else message
-        for message in request.messages
-    )
-    return replace(request, messages=messages)
+    messages = []
+    for message in request.messages:
+        calls = tuple(replace(call, arguments=shallow(call.arguments)) for call in message.tool_calls)
+        messages.append(replace(message, tool_calls=calls) if calls else message)
+    return replace(request, messages=tuple(messages))
 
 
 def _values_in(body: bytes | bytearray) -> int:
-    """How many values a JSON text has, at most: each of them takes far more memory than its letters."""
+    """An upper bound of how many values a JSON text has. A value takes far more memory than its text."""
     count = sum(map(body.count, VALUE_STARTS))
-    # Most of them may stand in texts.
+    # Subtract the matches inside strings.
     for number, text in enumerate(JSON_TEXT.finditer(body) if count > MAX_JSON_VALUES else ()):
         count -= sum(body.count(start, *text.span()) for start in VALUE_STARTS)
         if number > 2 * MAX_JSON_VALUES:  # names and values
@@ -210,33 +201,19 @@ def _values_in(body: bytes | bytearray) -> int:
 
 
 def sentence_of(error: ChatcliError) -> str:
-    """An error as it is told to a program, which has no shell to take advice in."""
+    """An error's sentence for an API client, without advice about the shell's commands."""
     return f"{error.facts} Make the conversation shorter." if isinstance(error, NoRoom) else str(error)
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def read_image(where: str, data: str) -> Image:
-    """An image from base64. Raises `BadRequest`, and what `images.from_bytes` raises."""
-    try:
-        return images.from_bytes("image", base64.b64decode(data, validate=True))
-    except (binascii.Error, ValueError):
-        raise BadRequest(f"{where} is no base64.", where) from None
-
-
-def brought(messages: Sequence[Message]) -> tuple[str, ...]:
-    """The hashes of the images that come with what is asked now, not with what was said before."""
-    last = messages[-1] if messages and messages[-1].role == "user" else None
-    return tuple(picture.sha256 for picture in last.images) if last is not None else ()
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def in_order(messages: Iterable[Message], field: str = "messages") -> tuple[Message, ...]:
-    """The messages as every chat template takes them; `field` has them. Raises `BadRequest`.
+    """Rearrange messages into an order that every chat template accepts. Raises `BadRequest` for `field`.
 
-    Those of the system that come first are one. A later one, which many templates refuse, is the user's,
-    in tags that tell it apart. Messages of the user that follow each other are one.
+    Leading system messages are joined. Many templates refuse later ones, so those become user messages in
+    tags. Consecutive user messages are joined.
     """
     runs: list[list[Message]] = []
     for message in messages:
@@ -251,7 +228,7 @@ def in_order(messages: Iterable[Message], field: str = "messages") -> tuple[Mess
             runs.append([message])
     if not runs or runs[-1][0].role not in ("user", "tool"):
         raise BadRequest(
-            f"{field} must end with a user's message or a tool's result: an assistant's is not gone on with.",
+            f"{field} must end with a user message or a tool result: assistant prefill is not supported.",
             field,
         )
     return tuple(
@@ -265,22 +242,17 @@ def in_order(messages: Iterable[Message], field: str = "messages") -> tuple[Mess
 
 
 def frame(data: Mapping[str, Any] | str, event: str = "") -> bytes:
-    """One server-sent event. JSON in ASCII, so that no reader takes a character for a line's end."""
+    """One server-sent event. The JSON is ASCII, so that it cannot contain a line separator."""
     text = data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))
     return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()
 
 
-def comment(progress: PrefillProgress | None) -> bytes:
-    """A line of an event stream that readers skip."""
-    return f": prefill {progress.done}/{progress.total}\n\n".encode() if progress else b": waiting\n\n"
-
-
 class Exchange(ABC):
-    """A request in one API's format, and its reply in that format: as a stream's frames, or whole."""
+    """A request in one API's format, and its reply in that format, streamed or whole."""
 
     stream: bool
     request: ReplyRequest
-    # Types of tools that the request brings and the model is not shown.
+    # Types of tools in the request that the model cannot see.
     left_out: Sequence[str] = ()
 
     def __init__(self, model: str) -> None:
@@ -292,7 +264,7 @@ class Exchange(ABC):
         self.progress: PrefillProgress | None = None
 
     def take(self, event: ReplyEvent) -> bytes:
-        """Add an event to the reply. Returns what a stream says then, which may be nothing."""
+        """Add an event to the reply. Returns its stream frames, which may be empty."""
         match event:
             case PrefillProgress():
                 self.progress = event
@@ -308,16 +280,19 @@ class Exchange(ABC):
 
     @abstractmethod
     def frames(self, event: ReplyEvent) -> bytes:
-        """What a stream says of an event that has been added."""
+        """The stream frames of an event that was just added."""
 
     @abstractmethod
     def whole(self) -> Json:
-        """The reply as one object, once it is done."""
+        """The finished reply as one object."""
 
     def keep_alive(self) -> bytes:
-        """What a stream says while there is nothing to say."""
-        return comment(self.progress)
+        """The frame that keeps an idle stream open."""
+        # A comment, which clients ignore.
+        if self.progress is None:
+            return b": waiting\n\n"
+        return f": prefill {self.progress.done}/{self.progress.total}\n\n".encode()
 
     @abstractmethod
     def error_frame(self, error: ChatcliError, status: int) -> bytes:
-        """What a stream that has begun ends with if there is no more to come."""
+        """The last frame of a stream that fails after it has begun."""

@@ -1,4 +1,4 @@
-"""Coding agents, where they are installed: they run a tool, and what comes after it reuses what came before.
+"""Coding agents, if installed: they run a tool, and the next request reuses the previous one's tokens.
 
 npm install -g @anthropic-ai/claude-code opencode-ai @mariozechner/pi-coding-agent @openai/codex
 """
@@ -23,7 +23,7 @@ from tests.support.templates import QWEN3_TOOLS
 from tests.support.tiny import update_json, write_reciter
 from tests.support.waiting import wait_until
 
-# The tool that runs a command, and how to ask each agent a question. Their settings are the documentation's.
+# The tool that runs a command, and each agent's command line. The settings are those of the documentation.
 AGENTS = {
     "claude": ("Bash", ["-p", "Run it.", "--max-turns", "3", "--allowedTools", "Bash(touch:*)"]),
     "codex": (
@@ -42,7 +42,7 @@ def configure(home: Path, work: Path, url: str) -> dict[str, str]:
     (codex,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     pi, opencode = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     (home / ".codex").mkdir(parents=True)
-    # The tiny model's tokens are mostly single bytes: Codex is not to make a summary yet.
+    # The tiny model's tokens are mostly single bytes: without this Codex would compact the conversation.
     (home / ".codex" / "config.toml").write_text(codex.replace("32000", "256000"))
     (home / ".pi" / "agent").mkdir(parents=True)
     (home / ".pi" / "agent" / "models.json").write_text(pi)
@@ -66,7 +66,7 @@ def test_an_agent_runs_a_tool_and_its_next_request_reuses_the_last(agent: str, t
         # Codex calls it cmd.
         "arguments": {"command": "touch ran.txt", "cmd": "touch ran.txt", "description": "Touch"},
     }
-    # As a model may write it, and no library does.
+    # Valid JSON, but spelled as no library writes it.
     written = json.dumps(call, separators=(" ,  ", " : "))
     model = write_reciter(tmp_path / "model", QWEN3_TOOLS, ["<tool_call>", written, "</tool_call>"])
     update_json(model / "config.json", max_position_embeddings=1 << 18)
@@ -87,7 +87,7 @@ def test_an_agent_runs_a_tool_and_its_next_request_reuses_the_last(agent: str, t
             try:
                 wait_until(lambda: len(started.called) > 1)
             finally:
-                # What npm installs starts the program as another process.
+                # The script that npm installs starts the program as another process.
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     assert (work / "ran.txt").exists()

@@ -1,4 +1,4 @@
-"""Anthropic's own client against the server: messages, streams, thinking, tools, and what is refused."""
+"""Anthropic's own client against the server: messages, streams, thinking, tools and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ask(client: anthropic.Anthropic, text: str = "chat", **more: Any) -> Any:
     return client.messages.create(model="claude-whatever", **more)
 
 
-def test_a_message_has_blocks_and_counts_what_was_read_from_the_cache(client: anthropic.Anthropic) -> None:
+def test_a_message_has_blocks_and_counts_cached_tokens(client: anthropic.Anthropic) -> None:
     message = ask(client)
     thinking, text = message.content
     assert ("thinking", "Hm, é.") == (thinking.type, thinking.thinking) and thinking.signature
@@ -59,18 +59,18 @@ def test_a_stream_becomes_the_same_message(client: anthropic.Anthropic, text: st
         ]
 
 
-def test_the_stop_text_that_ended_a_message_is_told(client: anthropic.Anthropic) -> None:
+def test_a_message_names_the_stop_sequence_that_ended_it(client: anthropic.Anthropic) -> None:
     message = ask(client, "stop", stop_sequences=["END"])
     assert ("stop_sequence", "END") == (message.stop_reason, message.stop_sequence)
     *_, delta, _ = ask(client, "stop", stop_sequences=["END"], stream=True)
     assert ("stop_sequence", "END") == (delta.delta.stop_reason, delta.delta.stop_sequence)
 
 
-def test_arguments_that_are_no_object_come_as_one(client: anthropic.Anthropic) -> None:
+def test_arguments_that_are_not_an_object_are_wrapped_in_one(client: anthropic.Anthropic) -> None:
     assert {"arguments": '{"a": NaN}'} == ask(client, "odd").content[0].input
 
 
-def test_a_conversation_of_an_agent_reaches_the_engine(client: anthropic.Anthropic) -> None:
+def test_an_agents_conversation_reaches_the_engine(client: anthropic.Anthropic) -> None:
     source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png()).decode()}
     result = [{"type": "text", "text": "no such file"}, {"type": "image", "source": source}]
     ask(
@@ -146,7 +146,7 @@ def test_a_conversation_of_an_agent_reaches_the_engine(client: anthropic.Anthrop
         ("messages", [{"role": "assistant", "content": [{"type": "image"}]}], "tool_use"),
     ],
 )
-def test_a_request_that_cannot_be_answered_says_which_field_is_wrong(
+def test_an_invalid_request_names_the_field_at_fault(
     client: anthropic.Anthropic, field: str, value: Any, word: str
 ) -> None:
     with pytest.raises(anthropic.BadRequestError) as refused:
@@ -167,7 +167,9 @@ def test_the_model_is_listed(client: anthropic.Anthropic) -> None:
     assert [ENGINE.model] == [model.id for model in client.models.list()]
 
 
-def test_a_prompt_that_does_not_fit_is_refused_as_agents_expect_it(client: anthropic.Anthropic) -> None:
+def test_a_prompt_that_does_not_fit_is_refused_in_words_that_agents_recognize(
+    client: anthropic.Anthropic,
+) -> None:
     with pytest.raises(anthropic.BadRequestError) as refused:
         ask(client, "full")
     assert "prompt is too long: 50 tokens do not fit 40. Make the conversation shorter." in str(refused.value)
@@ -180,12 +182,12 @@ def test_the_tokens_of_a_prompt_are_counted(client: anthropic.Anthropic) -> None
     assert ENGINE.requests[-1].count_only and ENGINE.requests[-1].tools
 
 
-def test_no_tokens_at_all_may_be_asked_for(client: anthropic.Anthropic) -> None:
+def test_max_tokens_may_be_zero(client: anthropic.Anthropic) -> None:
     ask(client, max_tokens=0)
     assert 0 == ENGINE.requests[-1].sampling.max_tokens
 
 
-def test_what_anthropics_servers_did_is_history_too(client: anthropic.Anthropic) -> None:
+def test_results_of_anthropics_server_tools_are_history(client: anthropic.Anthropic) -> None:
     ask(
         client,
         messages=[

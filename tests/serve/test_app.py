@@ -1,4 +1,4 @@
-"""The server as a stranger meets it: who is let in, limits, keep-alives, clients that leave."""
+"""The HTTP server: access control, limits, keep-alives, clients that disconnect."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def message(text: str, **more: Any) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_pages_and_foreign_names_are_refused(url: str, headers: dict[str, str], status: int) -> None:
+def test_web_pages_and_foreign_hosts_are_refused(url: str, headers: dict[str, str], status: int) -> None:
     with asked(url, "GET", "/v1/models", headers=headers) as response:
         assert status == response.status
         assert not [name for name, _ in response.getheaders() if "access-control" in name.lower()]
 
 
-def test_a_key_is_asked_for_by_every_route_but_health() -> None:
+def test_every_route_except_health_requires_the_key() -> None:
     with serving(ENGINE, key="s3cret") as url:
         assert 200 == answer(url, "GET", "/health")[0]
         assert 200 == answer(url, "GET", "/v1/models", authorization="Bearer s3cret")[0]
@@ -107,7 +107,9 @@ def test_a_key_is_asked_for_by_every_route_but_health() -> None:
         ("mac.local", ["MAC.local:8080", "127.0.0.1"], ["evil.example"]),
     ],
 )
-def test_an_address_that_others_reach_needs_a_key(host: str, names: list[str], others: list[str]) -> None:
+def test_an_address_that_other_machines_reach_needs_a_key(
+    host: str, names: list[str], others: list[str]
+) -> None:
     with pytest.raises(UsageError, match="--api-key"):
         Access(host, None)
     for name in names + others:
@@ -121,7 +123,7 @@ def test_an_address_that_others_reach_needs_a_key(host: str, names: list[str], o
     )
 
 
-def test_an_unknown_route_says_what_there_is(url: str) -> None:
+def test_an_unknown_route_lists_the_routes(url: str) -> None:
     status, body = answer(url, "POST", "/v1/embeddings", {})
     assert 404 == status and all(route in body["error"]["message"] for route in ROUTES)
     assert 404 == answer(url, "GET", "/v1/messages/batches")[0]
@@ -134,26 +136,26 @@ def test_an_unknown_route_says_what_there_is(url: str) -> None:
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        (b"", "no JSON"),
-        (b"{", "no JSON"),
-        (b"\xff\xfe", "no JSON"),
-        (b'{"prompt": "\xed\xa0\xbd"}', "no JSON"),
-        (json.dumps({"prompt": "a"}).encode("utf-16"), "no JSON"),
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b'{"prompt": "\xed\xa0\xbd"}', "not valid JSON"),
+        (json.dumps({"prompt": "a"}).encode("utf-16"), "not valid JSON"),
         (b"[]", "object"),
-        (b'{"messages": NaN}', "no JSON"),
+        (b'{"messages": NaN}', "not valid JSON"),
         (b'{"a": ' * 2000 + b"1" + b"}" * 2000, "deep"),
         (b'{"a": ' * 100 + b"1" + b"}" * 100, "deeper than"),
-        (b'{"max_tokens": ' + b"9" * 5000 + b"}", "no JSON"),
+        (b'{"max_tokens": ' + b"9" * 5000 + b"}", "not valid JSON"),
     ],
     ids=["nothing", "cut", "bytes", "surrogate", "utf16", "list", "constant", "deep", "nested", "digits"],
 )
-def test_a_body_that_is_no_request_is_refused(url: str, body: bytes, word: str) -> None:
+def test_an_invalid_body_is_refused(url: str, body: bytes, word: str) -> None:
     for path in ROUTES:
         status, refused = answer(url, "POST", path, body)
         assert 400 == status and word in refused["error"]["message"]
 
 
-def test_halves_of_surrogate_pairs_are_replaced(url: str) -> None:
+def test_lone_surrogates_are_replaced(url: str) -> None:
     body = b'{"messages": [{"role": "user", "content": "a\\ud83d b \\ud83d\\ude00"}]}'
     assert 200 == answer(url, "POST", "/v1/chat/completions", body)[0]
     assert "a\ufffd b \U0001f600" == ENGINE.requests[-1].messages[0].content
@@ -176,7 +178,7 @@ def test_a_connection_that_sends_no_request_is_closed(url: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", pytest.param("/v1/chat/completions", marks=SLOW)])
-def test_a_stream_says_something_while_it_waits_and_while_it_prefills(url: str, path: str) -> None:
+def test_a_stream_is_kept_alive_while_it_waits_and_prefills(url: str, path: str) -> None:
     with asked(url, "POST", path, message("slow", stream=True)) as response:
         lines = response.read().splitlines()
     assert b": waiting" == lines[0] and b"There." in b"".join(lines)
@@ -190,7 +192,7 @@ def test_an_error_before_a_stream_begins_has_a_status_and_after_that_an_event(ur
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_leaves_ends_its_reply(url: str, stream: bool) -> None:
+def test_a_client_that_disconnects_cancels_its_reply(url: str, stream: bool) -> None:
     text = "endless" if stream else "silent"
     before, left = len(ENGINE.requests), len(ENGINE.cancelled)
     connection = http.client.HTTPConnection(urlsplit(url).netloc)
@@ -203,7 +205,7 @@ def test_a_client_that_leaves_ends_its_reply(url: str, stream: bool) -> None:
     wait_until(lambda: answer(url, "GET", "/v1/status")[1]["running"] == 0)
 
 
-def test_while_the_model_loads_requests_are_told_to_come_again() -> None:
+def test_requests_are_told_to_retry_while_the_model_loads() -> None:
     with serving(ScriptedEngine(loading=1.0), wait=False) as url:
         assert (503, {"status": "loading"}) == answer(url, "GET", "/health")
         with asked(url, "POST", "/v1/messages", message("chat")) as response:
@@ -211,7 +213,7 @@ def test_while_the_model_loads_requests_are_told_to_come_again() -> None:
         wait_until(lambda: answer(url, "GET", "/health") == (200, {"status": "ok"}))
 
 
-def test_the_log_has_no_message_unless_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_are_logged_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     for log_messages in (False, True):
         with serving(ENGINE, log_messages=log_messages) as url:
             answer(url, "POST", "/v1/chat/completions", message("tell nobody"))
@@ -233,13 +235,13 @@ def test_the_bodies_of_all_requests_have_a_limit(url: str, capfd: pytest.Capture
         held[-1].sendall(head.encode() + body[:-1])
     wait_until(lambda: 2 == len(select.select(held, [], [], 0)[0]))
     assert all(b" 503 " in refused.recv(1000) for refused in select.select(held, [], [], 0)[0])
-    # There is room for small ones, and for large ones again later.
+    # Small bodies still fit, and later large ones again.
     assert 200 == answer(url, "POST", "/v1/messages", message("chat"))[0]
     for connection in held:
         connection.close()
     large = message("chat", ignored="a" * (2 << 20))
     wait_until(lambda: answer(url, "POST", "/v1/messages", large)[0] == 200)
-    # Being refused is told once a second.
+    # Refusals are logged at most once a second.
     assert 1 <= capfd.readouterr().err.count("The bodies of other requests") <= 3
 
 
@@ -247,9 +249,9 @@ def test_the_bodies_of_all_requests_have_a_limit(url: str, capfd: pytest.Capture
     ("value", "status"),
     [("{},", 400), ("[],", 400), ("0,", 400), ('"ab",', 400), ("{}" * 4 + " ", 200), ('\\\\\\",', 200)],
 )
-def test_a_body_has_so_many_values(url: str, value: str, status: int) -> None:
+def test_the_values_of_a_body_have_a_limit(url: str, value: str, status: int) -> None:
     many = value * (2 * MAX_JSON_VALUES + 2)
-    # In a text they are none.
+    # Inside a string they do not count.
     ignored = f"[{many}0]" if status == 400 else f'"{many}"'
     body = f'{{"messages": [{{"role": "user", "content": "chat"}}], "ignored": {ignored}}}'
     got, reply = answer(url, "POST", "/v1/chat/completions", body)
@@ -257,7 +259,9 @@ def test_a_body_has_so_many_values(url: str, value: str, status: int) -> None:
     assert status == 200 or "has more than 524,288 values" in reply["error"]["message"]
 
 
-def test_a_connection_too_many_is_refused_and_told_once_a_second(capfd: pytest.CaptureFixture[str]) -> None:
+def test_connections_beyond_the_limit_are_refused_and_logged_once_a_second(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with serving(ENGINE, max_connections=3) as url:
         address = ("127.0.0.1", urlsplit(url).port or 0)
         open_ones = [socket.create_connection(address, timeout=20) for _ in range(20)]
@@ -290,13 +294,13 @@ def answered(url: str) -> bool:
     return False
 
 
-def test_connections_leave_descriptors_for_the_store() -> None:
+def test_connections_leave_file_descriptors_for_the_store() -> None:
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     connections, backlog = server.connection_limits()
     assert 1 <= connections + backlog <= soft // 2
 
 
-def test_two_lengths_of_one_body_are_refused(url: str) -> None:
+def test_a_request_with_two_body_lengths_is_refused(url: str) -> None:
     body = b'{"messages": [{"role": "user", "content": "chat"}]}'
     chunked = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
     before = len(ENGINE.requests)

@@ -1,4 +1,4 @@
-"""Replies of several formats, through a model that recites them: what a request gets of them, and `ask`."""
+"""Replies in several formats, recited by a model, as returned by the server and by `ask`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN = """\
 HARMONY = """\
 {%- for m in messages %}{{- '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}{%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start|>assistant' }}{%- endif %}"""
-# A model's template, what it says, each piece a token; the thinking, the text and the calls that come of it.
+# A template and a reply, each piece a token; then its thinking, text and calls.
 REPLIES = {
     "a mark in text": (
         PLAIN,
@@ -66,7 +66,7 @@ REPLIES = {
 
 
 @pytest.mark.parametrize("kind", REPLIES)
-def test_a_reply_is_split_as_its_format_has_it(kind: str, tmp_path: Path) -> None:
+def test_a_reply_is_split_according_to_its_format(kind: str, tmp_path: Path) -> None:
     template, words, thinking, text, calls = REPLIES[kind]
     model = write_reciter(tmp_path / "model", template, words)
     with Served(model, tmp_path / "saved") as served:
@@ -80,7 +80,7 @@ def test_a_reply_is_split_as_its_format_has_it(kind: str, tmp_path: Path) -> Non
             message.text.strip(),
         )
         assert calls == [(call.name, call.arguments) for call in reply.calls]
-        # Without tools the same words are text, and come as they are.
+        # Without tools the same words are plain text.
         plain = served.ask(question("Is it warm?"))
         assert () == plain.calls
         assert text in plain.record.text
@@ -94,7 +94,7 @@ def test_a_reply_is_split_as_its_format_has_it(kind: str, tmp_path: Path) -> Non
             assert again.record.reused_tokens > 0
 
 
-def test_an_id_that_the_model_wrote_is_the_calls_where_it_is_free(tmp_path: Path) -> None:
+def test_a_call_keeps_the_id_that_the_model_wrote_if_it_is_unused(tmp_path: Path) -> None:
     """Kimi's template shows ids, and the model counts its calls in them."""
     words = [
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0",
@@ -112,7 +112,7 @@ def test_an_id_that_the_model_wrote_is_the_calls_where_it_is_free(tmp_path: Path
         assert 9 == len(again.id) and again.id.isalnum()
 
 
-def test_ask_gives_all_of_a_text_that_speaks_of_marks(tmp_path: Path) -> None:
+def test_ask_returns_all_of_a_text_that_mentions_marks(tmp_path: Path) -> None:
     template, words, _, text, _ = REPLIES["a mark in text"]
     program = Program(tmp_path, write_reciter(tmp_path / "model", template, words))
     done = program.run("ask", "How?", "-m", program.model)

@@ -1,4 +1,4 @@
-"""Clients before a real engine and tiny real models: a loop with tools, and many at once."""
+"""Real client libraries with a real engine and tiny models: a tool loop, and many requests at once."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.support.serving import Started, serving
 from tests.support.templates import QWEN3_TOOLS
 from tests.support.tiny import write_reciter
 
-# JSON as a model may write it, and no library does.
+# Valid JSON, but spelled as no library writes it.
 CALL = '{"name":"read",  "arguments":{"at":"caf\\u00e9"}}'
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(40))
 pytestmark = pytest.mark.slow
 
 
 def ask_openai(url: str, messages: list[Any]) -> tuple[list[Any], int, int]:
-    """The messages that a client's tool loop sends next, and how many tokens were cached and not."""
+    """The next messages of a tool loop, and how many tokens were cached and how many were not."""
     with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
         reply = client.chat.completions.create(model="any", messages=messages, tools=[test_openai.TOOL])
     message = reply.choices[0].message.model_dump(exclude_none=True)
     call = message["tool_calls"][0]
-    # As some clients do, the arguments are parsed and written anew.
+    # Like some clients, parse the arguments and serialize them again.
     call["function"]["arguments"] = json.dumps(json.loads(call["function"]["arguments"]), indent=1)
     result = {"role": "tool", "tool_call_id": call["id"], "content": "a cat"}
     cached = reply.usage.prompt_tokens_details.cached_tokens
@@ -49,11 +49,11 @@ def ask_anthropic(url: str, messages: list[Any]) -> tuple[list[Any], int, int]:
 
 
 @pytest.mark.parametrize("ask", [ask_openai, ask_anthropic])
-def test_a_loop_with_tools_prefills_the_results_alone(ask: Any, tmp_path: Path) -> None:
+def test_a_tool_loop_prefills_only_the_results(ask: Any, tmp_path: Path) -> None:
     model = write_reciter(tmp_path / "model", QWEN3_TOOLS, ["<tool_call>", CALL, "</tool_call>"])
     messages: list[Any] = [{"role": "user", "content": DOCUMENT}]
     for turn in range(4):
-        # A server of its own each time: what one did is on disk.
+        # A new server each time: only the disk is shared.
         with Served(model, tmp_path / "saved") as served, serving(Started(served.engine)) as url:
             messages, cached, run = ask(url, messages)
             assert cached > 400 and run < 60 if turn else cached == 0
@@ -70,7 +70,7 @@ def complete(url: str, text: str) -> Any:
         )
 
 
-def test_fifty_prompts_with_one_beginning_run_it_once(models: Path, tmp_path: Path) -> None:
+def test_fifty_prompts_with_one_prefix_prefill_it_once(models: Path, tmp_path: Path) -> None:
     texts = [f"Question {number}?" for number in range(50)]
     with Served(models / "qwen3_5", tmp_path) as served, serving(Started(served.engine)) as url:
         alone = [complete(url, text) for text in texts[:5]]

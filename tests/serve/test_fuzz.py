@@ -1,4 +1,4 @@
-"""Requests of any shape: each is answered or refused by name, and none is an error of the server's."""
+"""Random requests: each is answered, or refused with a field's name, and never causes a server error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chatcli.serve.wire import parse
 from tests.serve import test_anthropic, test_openai, test_responses
 from tests.support.serving import SCRIPT
 
-# Fields and values that requests have, so that what is drawn comes far.
+# Real fields and values, so that random requests get past the first checks.
 NAMES = sorted(
     {
         *("messages", "role", "content", "type", "text", "tools", "function", "name", "parameters"),
@@ -69,7 +69,7 @@ MESSAGES = st.lists(
 @pytest.mark.parametrize(
     "exchange", [openai.ChatCompletion, openai.Completion, anthropic.Messages, Responses]
 )
-def test_any_body_is_read_or_refused(exchange: Any, body: Any, messages: Any, ends_well: bool) -> None:
+def test_any_body_is_parsed_or_refused(exchange: Any, body: Any, messages: Any, ends_well: bool) -> None:
     if messages:
         messages = [*messages, *([{"role": "user", "content": "chat"}] if ends_well else [])]
         body["input" if exchange is Responses else "messages"] = messages
@@ -88,7 +88,7 @@ def test_any_body_is_read_or_refused(exchange: Any, body: Any, messages: Any, en
 
 
 def damaged(value: Any) -> Iterator[Any]:
-    """A request with each of its values, at any depth, replaced by others or left out."""
+    """Copies of a request with each value, at any depth, replaced or removed."""
     yield from (None, 5, -1.5, "x", [], {}, [5], {"a": 1}, True)
     if isinstance(value, dict):
         for key in value:
@@ -186,7 +186,7 @@ RESPONSES = {
     [(openai.ChatCompletion, OPENAI), (anthropic.Messages, ANTHROPIC), (Responses, RESPONSES)],
     ids=["openai", "anthropic", "responses"],
 )
-def test_a_value_of_a_wrong_kind_anywhere_is_refused_by_name(exchange: Any, body: Any) -> None:
+def test_a_value_of_the_wrong_type_is_refused_with_its_name(exchange: Any, body: Any) -> None:
     exchange(parse(json.dumps(body).encode()), "tiny")
     refused = 0
     for wrong in damaged(body):

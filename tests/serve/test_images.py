@@ -1,4 +1,4 @@
-"""A model that sees, asked over HTTP by both APIs' clients."""
+"""A vision model, through both APIs' clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.sight import write_picture
 
 
 @pytest.mark.slow
-def test_an_image_is_run_once_whichever_api_brings_it(vision_model: Path, tmp_path: Path) -> None:
+def test_an_image_is_prefilled_once_whichever_api_sends_it(vision_model: Path, tmp_path: Path) -> None:
     cat, dog = (
         base64.b64encode(write_picture(tmp_path / f"{seed}.png", seed).read_bytes()).decode()
         for seed in (1, 2)

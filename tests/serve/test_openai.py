@@ -1,4 +1,4 @@
-"""OpenAI's own client against the server: chats, streams, tools, logprobs, images, and what is refused."""
+"""OpenAI's own client against the server: chats, streams, tools, logprobs, images and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def png() -> bytes:
     return file.getvalue()
 
 
-def test_a_reply_has_its_thinking_beside_it_and_counts_what_was_cached(client: openai.OpenAI) -> None:
+def test_a_reply_returns_its_thinking_separately_and_counts_cached_tokens(client: openai.OpenAI) -> None:
     reply = chat(client)
     choice = reply.choices[0]
     assert ("Yes, indeed.", "stop") == (choice.message.content, choice.finish_reason)
@@ -52,7 +52,7 @@ def test_a_reply_has_its_thinking_beside_it_and_counts_what_was_cached(client: o
     assert 2 == usage.completion_tokens_details.reasoning_tokens
 
 
-def test_a_stream_says_the_same_in_pieces(client: openai.OpenAI) -> None:
+def test_a_stream_contains_the_same_reply_in_pieces(client: openai.OpenAI) -> None:
     chunks = list(chat(client, stream=True, stream_options={"include_usage": True}))
     deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
     assert "assistant" == deltas[0].role
@@ -80,7 +80,7 @@ def test_tool_calls_come_with_the_text_before_them(client: openai.OpenAI) -> Non
     assert () == ENGINE.requests[-1].tools
 
 
-def test_logprobs_stand_with_the_text_that_they_are_of(client: openai.OpenAI) -> None:
+def test_each_chunk_has_the_logprobs_of_its_text(client: openai.OpenAI) -> None:
     content = chat(client, logprobs=True, top_logprobs=2).choices[0].logprobs.content
     assert [("Hm", -0.5), ("Yes", -0.25)] == [(token.token, token.logprob) for token in content]
     assert [("Hm", -0.5), ("No", -9999.0)] == [(top.token, top.logprob) for top in content[0].top_logprobs]
@@ -123,7 +123,7 @@ def test_a_conversation_with_tools_thinking_and_images_reaches_the_engine(client
     ) == request.messages
 
 
-def test_what_a_request_says_about_sampling_and_thinking_reaches_the_engine(client: openai.OpenAI) -> None:
+def test_sampling_and_thinking_options_reach_the_engine(client: openai.OpenAI) -> None:
     chat(
         client,
         max_tokens=3,
@@ -206,7 +206,7 @@ def test_the_model_is_listed(client: openai.OpenAI) -> None:
         ),
     ],
 )
-def test_a_request_that_cannot_be_answered_says_which_field_is_wrong(
+def test_an_invalid_request_names_the_field_at_fault(
     client: openai.OpenAI, field: str, value: Any, word: str
 ) -> None:
     body = {"messages": [{"role": "user", "content": "chat"}], "logprobs": True, field: value}
@@ -226,7 +226,7 @@ def test_a_request_that_cannot_be_answered_says_which_field_is_wrong(
     ],
     ids=["link", "spelling", "bytes"],
 )
-def test_an_image_that_cannot_be_had_is_refused(client: openai.OpenAI, url: str, word: str) -> None:
+def test_an_unreadable_image_is_refused(client: openai.OpenAI, url: str, word: str) -> None:
     content = [{"type": "image_url", "image_url": {"url": url}}]
     with pytest.raises(openai.BadRequestError, match=word):
         chat(client, messages=[{"role": "user", "content": content}])
@@ -239,7 +239,9 @@ def test_an_error_within_a_stream_is_its_last_event(client: openai.OpenAI) -> No
         chat(client, "broken")
 
 
-def test_a_prompt_that_does_not_fit_is_refused_without_a_shells_advice(client: openai.OpenAI) -> None:
+def test_a_prompt_that_does_not_fit_is_refused_without_advice_about_shell_commands(
+    client: openai.OpenAI,
+) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         chat(client, "full")
     assert "context_length_exceeded" == refused.value.code
@@ -264,14 +266,14 @@ def test_a_prompt_that_does_not_fit_is_refused_without_a_shells_advice(client: o
         ("seed", None, "seed", None),
     ],
 )
-def test_numbers_mean_what_clients_of_other_servers_mean(
+def test_special_numbers_of_other_servers_are_accepted(
     client: openai.OpenAI, name: str, given: Any, setting: str, expected: Any
 ) -> None:
     chat(client, extra_body={name: given})
     assert expected == getattr(ENGINE.requests[-1].sampling, setting)
 
 
-def test_seed_minus_one_is_another_each_time(client: openai.OpenAI) -> None:
+def test_seed_minus_one_is_random(client: openai.OpenAI) -> None:
     for _ in range(2):
         chat(client, seed=-1)
     one, other = (request.sampling.seed for request in ENGINE.requests[-2:])
@@ -281,7 +283,7 @@ def test_seed_minus_one_is_another_each_time(client: openai.OpenAI) -> None:
 @pytest.mark.parametrize(
     "field", [{"max_tokens": -3}, {"max_tokens": 1.5}, {"max_tokens": True}, {"seed": "7"}, {"seed": 0.5}]
 )
-def test_numbers_that_mean_nothing_are_refused(client: openai.OpenAI, field: dict[str, Any]) -> None:
+def test_meaningless_numbers_are_refused(client: openai.OpenAI, field: dict[str, Any]) -> None:
     with pytest.raises(openai.BadRequestError, match=next(iter(field))):
         chat(client, extra_body=field)
 
@@ -298,7 +300,7 @@ AUDIO = {"type": "input_audio", "input_audio": {"data": "aaaa", "format": "wav"}
         ({"type": "file", "file": {"file_id": "f"}}, "file"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_where_it_is_asked_about_and_named_later(
+def test_unsupported_content_is_refused_in_the_last_message_and_noted_in_history(
     client: openai.OpenAI, part: Any, note: str
 ) -> None:
     asked = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, part]}

@@ -1,4 +1,4 @@
-"""`chatcli serve` as a process of its own, with the built-in model: it answers, stops and is killed."""
+"""`chatcli serve` as a separate process with the built-in model: it answers, stops and is killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pocket(tmp_path: Path) -> Program:
 
 @contextlib.contextmanager
 def serving(program: Program, *args: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """The process and its URL, once it is ready; it is killed in the end if it still runs."""
+    """The process and its URL once it is ready. At the end it is killed if it still runs."""
     process = program.start(
         "serve", "--port", "0", *args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -47,7 +47,7 @@ def serving(program: Program, *args: str) -> Iterator[tuple[subprocess.Popen[byt
 
 
 def chat(url: str, *texts: str, **more: Any) -> Any:
-    """The reply after these messages of the user and the assistant in turn."""
+    """The reply to these alternating messages of user and assistant."""
     roles = ("user", "assistant")
     messages: Any = [{"role": roles[at % 2], "content": text} for at, text in enumerate(texts)]
     with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
@@ -82,7 +82,7 @@ def test_both_apis_are_answered_from_one_cache(pocket: Program) -> None:
 
 
 @pytest.mark.slow
-def test_a_conversation_goes_on_where_it_was_after_a_kill(pocket: Program) -> None:
+def test_a_conversation_continues_after_a_kill(pocket: Program) -> None:
     with serving(pocket) as (process, url):
         first = chat(url, DOG)
         text = first.choices[0].message.content
@@ -111,7 +111,7 @@ def test_ctrl_c_ends_replies_and_the_process(pocket: Program) -> None:
 
 @pytest.mark.slow
 @needs_prlimit
-def test_a_disk_that_is_full_ends_no_reply_and_brings_no_words_into_the_log(pocket: Program) -> None:
+def test_a_full_disk_does_not_end_replies_or_leak_messages_into_the_log(pocket: Program) -> None:
     with serving(pocket, "--keep") as (process, url):
         text = chat(url, DOG).choices[0].message.content
         wait_until(lambda: not status(url)["unsettled"])
@@ -124,16 +124,16 @@ def test_a_disk_that_is_full_ends_no_reply_and_brings_no_words_into_the_log(pock
 
 
 @pytest.mark.slow
-def test_a_shell_reuses_what_a_server_ran(pocket: Program) -> None:
+def test_a_shell_reuses_a_servers_tokens(pocket: Program) -> None:
     with serving(pocket) as (_, url):
         chat(url, DOG)
         wait_until(lambda: not status(url)["unsettled"])
-        # Both have the folder open now. What is left is the generation prompt.
+        # Both have the folder open now. Only the generation prompt is left to run.
         assert pocket.ask(DOG, "-m", "pocket")["prefilled_tokens"] <= 2
 
 
 @pytest.mark.slow
-def test_what_cannot_be_started_is_one_sentence(pocket: Program) -> None:
+def test_a_failed_start_is_one_sentence(pocket: Program) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

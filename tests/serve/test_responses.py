@@ -1,4 +1,4 @@
-"""OpenAI's own client against /v1/responses: items in and out, streams, tools, and what is refused."""
+"""OpenAI's own client against /v1/responses: items in and out, streams, tools and errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ask(client: openai.OpenAI, text: Any = "chat", **more: Any) -> Any:
     return client.responses.create(model="whatever", input=text, **more)
 
 
-def test_a_response_has_its_thinking_before_it_and_counts_what_was_cached(client: openai.OpenAI) -> None:
+def test_a_response_has_a_reasoning_item_and_counts_cached_tokens(client: openai.OpenAI) -> None:
     response = ask(client, instructions="Be brief.", metadata={"a": "b"})
     thinking, message = response.output
     assert ("reasoning", "Hm, é.") == (thinking.type, thinking.content[0].text)
@@ -103,7 +103,7 @@ def test_a_stream_becomes_the_same_response(client: openai.OpenAI, text: str) ->
     assert dumps[0] == dumps[1]
 
 
-def test_calls_are_items_and_those_of_a_namespace_say_so(client: openai.OpenAI) -> None:
+def test_calls_are_items_that_name_their_namespace(client: openai.OpenAI) -> None:
     message, *calls = ask(client, "call", tools=[TOOL]).output
     assert "I look." == message.content[0].text
     assert [("call_1", "read", '{"path": "a"}', None), ("call_2", "list", "{}", None)] == [
@@ -122,7 +122,7 @@ def answer_to(call: Any) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call.call_id, "output": "a cat"}
 
 
-def test_tools_that_no_template_shows_are_left_out_and_logged(
+def test_tools_that_templates_cannot_show_are_omitted_and_logged(
     client: openai.OpenAI, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask(client, tools=[TOOL, {"type": "web_search"}, {"type": "custom", "name": "apply_patch"}])
@@ -132,7 +132,7 @@ def test_tools_that_no_template_shows_are_left_out_and_logged(
     assert () == ENGINE.requests[-1].tools
 
 
-def test_a_conversation_of_an_agent_reaches_the_engine(client: openai.OpenAI) -> None:
+def test_an_agents_conversation_reaches_the_engine(client: openai.OpenAI) -> None:
     image = {
         "type": "input_image",
         "image_url": f"data:image/png;base64,{base64.b64encode(png()).decode()}",
@@ -168,7 +168,7 @@ def test_a_conversation_of_an_agent_reaches_the_engine(client: openai.OpenAI) ->
     ) == request.messages
 
 
-def test_what_a_request_says_about_sampling_and_thinking_reaches_the_engine(client: openai.OpenAI) -> None:
+def test_sampling_and_thinking_options_reach_the_engine(client: openai.OpenAI) -> None:
     given: dict[str, Any] = {"max_output_tokens": 9, "temperature": 0.5, "top_p": 0.9}
     response = ask(client, reasoning={"effort": "high", "summary": "auto"}, store=False, **given)
     request = ENGINE.requests[-1]
@@ -180,7 +180,7 @@ def test_what_a_request_says_about_sampling_and_thinking_reaches_the_engine(clie
     assert (False, None) == (ENGINE.requests[-1].think, ENGINE.requests[-1].effort)
 
 
-def test_a_reply_that_was_cut_is_incomplete(client: openai.OpenAI) -> None:
+def test_a_truncated_reply_is_incomplete(client: openai.OpenAI) -> None:
     *_, done, end = ask(client, "cut", stream=True)
     assert ("response.output_item.done", "incomplete") == (done.type, done.item.status)
     for response in (end.response, ask(client, "cut")):
@@ -199,7 +199,7 @@ def test_an_error_within_a_stream_is_its_last_event(client: openai.OpenAI) -> No
     assert "context_length_exceeded" == refused.value.code
 
 
-def test_a_stream_that_waits_has_events_all_the_same() -> None:
+def test_a_waiting_stream_sends_events() -> None:
     exchange = Responses(parse(b'{"input": "slow", "stream": true}'), "tiny")
     data = exchange.keep_alive() + exchange.take(MATCHED) + exchange.keep_alive()
     data += exchange.error_frame(ChatcliError("No disk is left."), 500)
@@ -233,7 +233,7 @@ def test_a_stream_that_waits_has_events_all_the_same() -> None:
         ("max_output_tokens", 0, "≥ 1"),
     ],
 )
-def test_a_request_that_cannot_be_answered_says_which_field_is_wrong(
+def test_an_invalid_request_names_the_field_at_fault(
     client: openai.OpenAI, field: str, value: Any, word: str
 ) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
@@ -243,8 +243,8 @@ def test_a_request_that_cannot_be_answered_says_which_field_is_wrong(
     assert error["param"].startswith(field) and "invalid_request_error" == error["type"]
 
 
-def test_a_tools_loop_prefills_the_result_alone_also_in_the_next_process(tmp_path: Path) -> None:
-    # JSON as a model may write it, and no library does.
+def test_a_tool_loop_prefills_only_the_result_even_after_a_restart(tmp_path: Path) -> None:
+    # Valid JSON, but spelled as no library writes it.
     written = '{"name":"read",  "arguments":{"at":"caf\\u00e9"}}'
     words = ["<think>", "\nHm.\n", "</think>", "\n\n", "<tool_call>", written, "</tool_call>"]
     model = write_reciter(tmp_path / "model", QWEN3_TOOLS, words)
@@ -267,7 +267,7 @@ def test_a_tools_loop_prefills_the_result_alone_also_in_the_next_process(tmp_pat
             thinking, call = response.output
             assert "reasoning" == thinking.type and "function_call" == call.type
             sent = call.model_dump(include={"type", "call_id", "name"})
-            # As some clients do, the arguments are parsed and written anew.
+            # Like some clients, parse the arguments and serialize them again.
             sent["arguments"] = json.dumps(json.loads(call.arguments), indent=1)
             items += [thinking.model_dump(exclude_none=True), sent, answer_to(call)]
             served.rest()
@@ -363,17 +363,17 @@ HISTORY: list[tuple[Any, list[Message]]] = [
     ),
     (
         [{"type": "compaction", "encrypted_content": "gAAAAB"}],
-        [Message("user", "[What was said before was compacted into a summary that cannot be read here.]")],
+        [Message("user", "[Earlier messages were compacted into a summary that only OpenAI can decrypt.]")],
     ),
     (
         [{"type": "compaction", "encrypted_content": "They like blue."}],
-        [Message("user", "[Summary of what was said before: They like blue.]")],
+        [Message("user", "[Summary of earlier messages: They like blue.]")],
     ),
 ]
 
 
 @pytest.mark.parametrize("items,messages", HISTORY)
-def test_what_other_tools_did_is_history_too(
+def test_results_of_other_tools_are_history(
     client: openai.OpenAI, items: list[Any], messages: list[Message]
 ) -> None:
     ask(client, [{"role": "user", "content": "Look."}, *items, {"role": "user", "content": "And now?"}])
@@ -381,7 +381,7 @@ def test_what_other_tools_did_is_history_too(
     assert in_order(asked) == ENGINE.requests[-1].messages
 
 
-def test_tools_that_an_item_adds_are_shown(client: openai.OpenAI) -> None:
+def test_tools_added_by_an_item_are_shown(client: openai.OpenAI) -> None:
     item = {"type": "additional_tools", "role": "developer", "tools": [TOOL]}
     ask(client, [item, {"role": "user", "content": "chat"}])
     assert "read" == ENGINE.requests[-1].tools[0]["function"]["name"]
@@ -389,7 +389,9 @@ def test_tools_that_an_item_adds_are_shown(client: openai.OpenAI) -> None:
 
 @pytest.mark.parametrize("depth", [70, 500, pytest.param(990, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", ['{{"a":{}}}', "[{}]"])
-def test_arguments_nested_deep_are_text_or_refused(nested: openai.OpenAI, form: str, depth: int) -> None:
+def test_deeply_nested_arguments_become_text_or_are_refused(
+    nested: openai.OpenAI, form: str, depth: int
+) -> None:
     before, after = form.format("|").split("|")
     deep = before * depth + "1" + after * depth
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": deep}}
@@ -422,7 +424,7 @@ def nested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def test_a_model_that_nests_deep_is_answered_in_every_api(tmp_path: Path) -> None:
+def test_deeply_nested_arguments_of_a_model_are_returned_in_every_api(tmp_path: Path) -> None:
     deep = '{"a": ' * 400 + "1" + "}" * 400
     words = [f'<tool_call>{{"name": "read", "arguments": {deep}}}</tool_call>']
     model = write_reciter(tmp_path / "model", QWEN3_TOOLS, words)

@@ -1,4 +1,4 @@
-"""The server and what its model's chat template can show: tools, ids, odd histories, and what has no end."""
+"""The server with unusual chat templates: tools, ids, odd histories, endless templates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.tiny import write_reciter
 TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},)
 CALL = '{"name":"look",  "arguments":{"at":"Oslo"}}'
 REPLY = ["<tool_call>", CALL, "</tool_call>"]
-# Mistral's: ids of nine letters and digits, and no text beside calls.
+# Like Mistral's: ids of nine letters and digits, and no text beside calls.
 NINE = """\
 {%- for m in messages %}
 {%- if m.role == 'user' %}{{- '[INST]' + m.content + '[/INST]' }}
@@ -44,7 +44,7 @@ NINE = """\
 {%- else %}{{- raise_exception('Only user, assistant and tool!') }}{%- endif %}
 {%- endfor %}
 {#- mlx-lm looks for <tool_call> and tool_call.name. #}"""
-# Endless with the word.
+# Loops forever if the message contains the word.
 SLOW = (
     "{%- for m in messages if m.content == 'slow' %}{%- for a in range(9000) %}{%- for b in range(9000) %}"
     "{%- endfor %}{%- endfor %}{%- endfor %}" + tiny.OPEN_THINK
@@ -52,7 +52,7 @@ SLOW = (
 
 
 @pytest.mark.parametrize("template", [NINE, QWEN3_TOOLS, tiny.OWN_THINK], ids=["nine", "qwen3", "no calls"])
-def test_a_tool_loop_reuses_all_that_was_written(tmp_path: Path, template: str) -> None:
+def test_a_tool_loop_reuses_everything_that_was_generated(tmp_path: Path, template: str) -> None:
     model = write_reciter(tmp_path / "model", template + "{#- <tool_call> tool_call.name #}", REPLY)
     with Served(model, tmp_path) as served:
         asked = question("Look.")
@@ -70,7 +70,7 @@ def test_a_tool_loop_reuses_all_that_was_written(tmp_path: Path, template: str) 
 @pytest.mark.parametrize(
     "arguments", ["Oslo", '{"city": "Os', "[1]", "7", "null", "", '{"a": NaN}', "[" * 900 + "]" * 900]
 )
-def test_whatever_a_model_wrote_as_arguments_is_taken_back(tmp_path: Path, arguments: str) -> None:
+def test_any_arguments_that_a_model_wrote_are_accepted_in_history(tmp_path: Path, arguments: str) -> None:
     call = {"id": "c", "function": {"name": "look", "arguments": arguments}}
     body = {
         "messages": [
@@ -79,13 +79,13 @@ def test_whatever_a_model_wrote_as_arguments_is_taken_back(tmp_path: Path, argum
             {"role": "tool", "tool_call_id": "c", "content": "a cat"},
         ]
     }
-    messages, *_ = openai.read_messages(Fields(body))
+    messages = openai.ChatCompletion(Fields(body), "any").request.messages
     model = tiny.write_model(tmp_path / "model", "qwen3", template=QWEN3_TOOLS)
     with Served(model, tmp_path) as served:
         assert served.ask(messages).record.prompt_tokens > 0
 
 
-def test_the_log_says_once_what_is_adapted(tmp_path: Path, caplog: Any) -> None:
+def test_adaptations_are_logged_once(tmp_path: Path, caplog: Any) -> None:
     model = tiny.write_model(tmp_path / "model", "qwen3", template=NINE)
     with caplog.at_level(logging.WARNING, "chatcli.serve"), Served(model, tmp_path) as served:
         for _ in range(2):
@@ -126,7 +126,7 @@ def test_a_cancel_and_a_close_end_a_rendering(tmp_path: Path) -> None:
     assert time.monotonic() - began < 8
 
 
-def test_others_get_tokens_while_a_long_conversation_is_rendered(tmp_path: Path) -> None:
+def test_other_requests_get_tokens_while_a_long_conversation_is_rendered(tmp_path: Path) -> None:
     model = tiny.write_model(tmp_path / "model", "qwen3", template=SLOW)
     endless = Sampling(max_tokens=3000, logit_bias=((tiny.SPECIAL.index("<|im_end|>"), -1000.0),))
     with Served(model, tmp_path) as served:
