@@ -1,4 +1,4 @@
-"""Command lines of chatcli and pip for a person to paste, quoted for the shell."""
+"""Command lines of chatcli and pip for people to paste, quoted for the shell."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 import shlex
 import sys
 
-# What stands before a command line in a sentence, which ends with it.
+# Separates a sentence's words from the command line at its end.
 COLON = ": "
 UV_PIP = "uv pip"
 
 
 def command_line(command: str, *names: str, sessions: str | None = None) -> str:
-    """`chatcli COMMAND --sessions DIR NAMES…`, which any POSIX shell runs as it is printed.
+    """`chatcli COMMAND --sessions DIR NAMES…`, quoted for any POSIX shell.
 
-    `command` is our own words, with its options; `names` are anybody's. `sessions` is the folder as a
-    person gave it to `--sessions`; None where chatcli finds the folder by itself. In a sentence the
-    command line stands at the end, after a colon, with nothing behind it.
+    `command` is trusted text with its options; `names` are arbitrary. `sessions` is the value that the person
+    gave to `--sessions`, or None if chatcli finds the folder by itself. In a sentence, put the command line
+    at the end, after a colon.
     """
     words = ["chatcli", *command.split()]
     if sessions is not None and sessions.startswith("-"):
@@ -29,9 +29,9 @@ def command_line(command: str, *names: str, sessions: str | None = None) -> str:
 
 
 def pip(words: str) -> str:
-    """`PYTHON -m pip WORDS` for the Python that runs this. In a sentence it stands as `command_line` does.
+    """`PYTHON -m pip WORDS` for the running Python. In a sentence, put it where `command_line` goes.
 
-    In an environment without pip, as `uv tool install` makes them, `uv pip WORDS` for that environment.
+    In an environment without pip, such as those of `uv tool install`, it is `uv pip WORDS` instead.
     """
     from importlib.util import find_spec
 
@@ -42,17 +42,17 @@ def pip(words: str) -> str:
 
 
 def quoted(word: str) -> str:
-    """One word for the shell. printf spells what no screen shows as it is: control characters, bad bytes."""
+    """One word quoted for the shell. Unprintable characters are spelled with printf."""
     if word.isprintable():
         return shlex.quote(word)
-    spelt = "".join(
+    spelled = "".join(
         chr(byte) if byte < 0x80 and chr(byte).isalnum() else f"\\{byte:03o}" for byte in os.fsencode(word)
     )
-    return f"\"$(printf '{spelt}')\""
+    return f"\"$(printf '{spelled}')\""
 
 
 def split_sentence(line: str) -> tuple[str, str]:
-    """A line's words and the command line that it ends with, which is empty if there is none."""
+    """Split a line into its words and the command line at its end, which may be empty."""
     for start in ("chatcli", UV_PIP, f"{quoted(sys.executable)} -m pip"):
         words, colon, command = line.partition(f"{COLON}{start}")
         if colon:

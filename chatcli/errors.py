@@ -1,4 +1,4 @@
-"""Every error that a person can meet, as one tree. Its text is one sentence that says what to do."""
+"""The exceptions that reach people, as one tree. Each message is a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 
 class ChatcliError(Exception):
-    """Base of every error whose text may be shown as it is."""
+    """Base of all errors whose message can be shown to people."""
 
     exit_code = 1
 
 
 class UsageError(ChatcliError):
-    """What was asked for is not possible."""
+    """The request is invalid or impossible."""
 
     exit_code = 2
 
@@ -39,7 +39,7 @@ class NotAnImage(UsageError):
 
 
 class FolderError(ChatcliError):
-    """The sessions folder, or another place, cannot be read or written."""
+    """The sessions folder, or another folder, cannot be read or written."""
 
 
 class SessionError(ChatcliError):
@@ -59,15 +59,15 @@ class SessionLocked(SessionError):
 
 
 class SessionUnreadable(SessionError):
-    """Damaged beyond the lines that can be skipped."""
+    """The file is damaged, and skipping lines does not help."""
 
 
 class SessionVersionError(SessionError):
-    """Written by a newer chatcli."""
+    """A newer chatcli wrote the file."""
 
 
 class NotImportable(SessionError):
-    """No conversation that can be kept whole."""
+    """The file is not a conversation, or cannot be imported without loss."""
 
 
 class ModelError(ChatcliError):
@@ -76,7 +76,7 @@ class ModelError(ChatcliError):
 
 @contextlib.contextmanager
 def of_draft_model() -> Iterator[None]:
-    """Say of what is wrong with a draft model that it is the flag's, or the setting's of that name."""
+    """Prefix errors with --draft-model, so that they are not taken for errors of the model."""
     try:
         yield
     except ModelError as error:
@@ -96,7 +96,7 @@ class ModelBroken(ModelError):
 
 
 class CodeNotTrusted(ModelBroken):
-    """`model` needs code of its own with this `digest` (empty: it cannot be approved)."""
+    """`model` needs its own code, with this `digest` (empty: it cannot be approved)."""
 
     def __init__(self, message: str, model: str, digest: str) -> None:
         super().__init__(message)
@@ -108,11 +108,11 @@ class NoChatTemplate(ModelError):
 
 
 class CacheRefused(ModelError):
-    """The options ask for a cache that this model cannot have."""
+    """The options require a cache that this model does not support."""
 
 
 class DraftModelRefused(ModelError):
-    """The draft model cannot propose tokens for this model."""
+    """The draft model is not compatible with this model."""
 
 
 class TokenUnknown(ModelError):
@@ -120,25 +120,25 @@ class TokenUnknown(ModelError):
 
 
 class TemplateRefused(ModelError):
-    """The chat template raised on this conversation."""
+    """The chat template raised an error for this conversation."""
 
 
 class TemplateCutOff(TemplateRefused):
-    """The chat template was ended: it took too long, or too much memory."""
+    """The chat template was killed because it took too long or too much memory."""
 
 
 class TemplateStopped(TemplateCutOff):
-    """Ctrl-C ended it."""
+    """Ctrl-C stopped the chat template."""
 
     exit_code = 130
 
 
 class ImagesRefused(TemplateRefused):
-    """This model, or this machine, cannot take images."""
+    """This model or this machine does not support images."""
 
 
 class NoRoom(ModelError):
-    """`facts` say what does not fit where, `advice` what a person at a terminal can do about it."""
+    """Something does not fit: `facts` are the numbers, `advice` is for a person at a terminal."""
 
     def __init__(self, facts: str, advice: str) -> None:
         super().__init__(f"{facts} {advice}")
@@ -150,17 +150,17 @@ class ContextFull(NoRoom):
 
 
 class MemoryFull(NoRoom):
-    """More bytes are needed than there are, or than --memory-limit allows."""
+    """More memory is needed than is available, or than --memory-limit allows."""
 
 
 class SegmentDamaged(ChatcliError):
-    """Never reaches a person: the segment is a cache miss, and this is its reason."""
+    """A segment is damaged. It becomes a cache miss with this reason and never reaches a person."""
 
 
 class RankLost(Exception):
-    """One of several processes that share a model is gone.
+    """One of several processes that share a model has ended.
 
-    Not a `ChatcliError`: no further turn is possible, so nothing that goes on to the next may catch it.
+    Not a `ChatcliError`, because code that catches those would continue with the next turn.
     """
 
     exit_code = 1

@@ -1,4 +1,4 @@
-"""The events of a turn, as values that any listener can take."""
+"""The events of a turn, as plain values for any listener."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any, cast
 from chatcli.records import ReplyRecord, WrittenCall
 from chatcli.text import clean_line, count, file_size, shorten
 
-# Characters of a tool call's arguments that are shown.
+# How many characters of a call's arguments are shown.
 MAX_SHOWN_ARGUMENTS = 400
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool that a reply calls. `arguments` is JSON, `id` is what the tool's result names.
+    """A reply's call of a tool. `arguments` is JSON. The tool's result refers to `id`.
 
-    The part [start, end) of the reply's text is the call as the model wrote it; an empty part where that
-    is not known.
+    [start, end) is the call as the model wrote it within the reply's text; empty if unknown.
     """
 
     name: str
@@ -28,15 +27,15 @@ class ToolCall:
 
     def __str__(self) -> str:
         call = f"{clean_line(self.name)}({shorten(self.arguments, MAX_SHOWN_ARGUMENTS)})"
-        # One that has an id was called by a program that runs it.
+        # A call with an id comes from an API client, which runs the tool.
         return f"⚙ calls {call}" if self.id else f"⚙ calls {call}, which chatcli does not run"
 
 
 @dataclass(frozen=True)
 class PrefixMatched:
-    """The prompt was compared with what is in memory and on disk (counts are tokens).
+    """The prompt was matched against the checkpoints in memory and on disk. Counts are tokens.
 
-    `reused_tokens` come from a checkpoint, `typeahead_tokens` were run while the message was typed.
+    `reused_tokens` come from a checkpoint; `typeahead_tokens` were prefilled while the message was typed.
     """
 
     prompt_tokens: int
@@ -47,20 +46,20 @@ class PrefixMatched:
 
 @dataclass(frozen=True)
 class PrefillProgress:
-    """`done` of `total` tokens of this prompt have been run while the person waits."""
+    """`done` of `total` tokens of this prompt have been prefilled while the person waits."""
 
     done: int
     total: int
 
     def describe(self, elapsed: float) -> str:
-        """In a few words, with the seconds that are left if `elapsed` have passed."""
+        """A short description with the remaining time, after `elapsed` seconds."""
         left = elapsed * (self.total - self.done) / max(self.done, 1)
         return f"{self.done:,} of {count('token', self.total)}, {left:.0f} s left"
 
 
 @dataclass(frozen=True)
 class ThinkingDelta:
-    """`tokens` were generated so far, in `seconds` of thinking."""
+    """A piece of thinking. So far it has taken `tokens` and `seconds`."""
 
     text: str
     tokens: int = 0
@@ -74,14 +73,14 @@ class TextDelta:
 
 @dataclass(frozen=True)
 class ReplyContinued:
-    """What follows is more of a reply that was cut, of which `text` came before."""
+    """The next deltas continue a truncated reply that begins with `text`."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ToolCalled:
-    """The model wrote `text`, in which it calls tools; they are not run."""
+    """The model wrote `text`, which contains tool calls. They are not run."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -99,7 +98,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Download:
-    """The progress of a model's download in bytes; `rate` is bytes a second (None: not known yet)."""
+    """The progress of a model download in bytes. `rate` is in bytes per second (None: not yet known)."""
 
     done: int
     total: int
@@ -107,7 +106,7 @@ class Download:
     rate: float | None = None
 
     def __str__(self) -> str:
-        """In a few words: 1.2 GB of 4.3 GB, 12 MB/s, 4 min left."""
+        """For example: 1.2 GB of 4.3 GB, 12 MB/s, 4 min left."""
         if not self.total:
             return "asking the hub"
         progress = f"{file_size(self.done)} of {file_size(self.total)}"
@@ -117,29 +116,26 @@ class Download:
         if not self.rate:
             return progress
         seconds = (self.total - self.done) / self.rate
-        if seconds < 100:
-            return f"{progress}, {seconds:.0f} s left"
-        if seconds < 6000:
-            return f"{progress}, {seconds / 60:.0f} min left"
-        return f"{progress}, {seconds / 3600:.0f} h left"
+        unit, length = ("s", 1) if seconds < 100 else ("min", 60) if seconds < 6000 else ("h", 3600)
+        return f"{progress}, {seconds / length:.0f} {unit} left"
 
 
 @dataclass
 class TurnRecord:
-    """A turn's measured numbers: times in seconds, sizes in bytes, counts in tokens.
+    """A turn's measurements: times in seconds, sizes in bytes, counts in tokens.
 
-    `prompt_tokens == reused_tokens + typeahead_tokens + prefilled_tokens`: from a checkpoint, run while the
-    message was typed, and left to run then. Where that was stopped, `unrun_tokens` of the prefilled ones were
-    not run. Of the reused ones `reused_settled_tokens` were run between the last reply and this message, and
-    `settle_reason` says why that was more than the reply. `settled_tokens` were run after this turn's reply,
-    and `settled_bytes`, of `checkpoint_bytes`, written.
-    `avoided_seconds` is what prefilling the reused tokens took when they were run.
-    `generated_tokens` were generated for this turn: a reply that goes on has more `tokens`.
-    `thinking_tokens` of all were generated before its text, in `thinking_seconds`.
-    `draft_accepted_tokens` of these were proposed by the `draft_model` (None: there was none).
-    `logprobs` are the natural logarithms of the generated tokens' probabilities.
-    `tool_calls` are dictionaries of `name` and `arguments`, and of the `start` and `end` of the part of the
-    text that holds the call.
+    `prompt_tokens == reused_tokens + typeahead_tokens + prefilled_tokens`: taken from a checkpoint, prefilled
+    while the message was typed, and prefilled after it was sent. If the turn was stopped, `unrun_tokens` of
+    the last were not run. `reused_settled_tokens` of the reused ones were prefilled between the last reply
+    and this message, and `settle_reason` tells why those were more than the reply.
+
+    `settled_tokens` were prefilled after this turn's reply, which wrote `settled_bytes` of
+    `checkpoint_bytes`. `avoided_seconds` is how long prefilling the reused tokens originally took.
+
+    `generated_tokens` were generated in this turn; a continued reply has more `tokens`. `thinking_tokens` of
+    them came before the text, in `thinking_seconds`. `draft_accepted_tokens` were proposed by the
+    `draft_model` (None without one). `logprobs` are natural logarithms. `tool_calls` are dictionaries of
+    `name`, `arguments`, and the `start` and `end` of the call in the text.
     """
 
     session: str
@@ -173,14 +169,14 @@ class TurnRecord:
     tool_calls: list[WrittenCall] = field(default_factory=list)
 
     def add(self, settled: Settled) -> None:
-        """Count what was run and written after the reply."""
+        """Add the tokens and bytes of settling."""
         self.settled_tokens += settled.tokens
         self.settled_bytes += settled.bytes
         self.checkpoint_bytes += settled.bytes
 
     @property
     def hit_ratio(self) -> float:
-        """Reused over prompt tokens, between 0 and 1."""
+        """Reused tokens divided by prompt tokens, from 0 to 1."""
         return self.reused_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -188,7 +184,7 @@ class TurnRecord:
         return {**asdict(self), "hit_ratio": self.hit_ratio}
 
     def numbers(self) -> ReplyRecord:
-        """What a transcript's record keeps: everything that the entry itself does not have."""
+        """The part of a transcript's record that the entry itself does not contain."""
         in_entry = {"session", "turn", "text", "thinking", "finish_reason", "tokens", "logprobs"}
         numbers = {key: value for key, value in self.as_json().items() if key not in in_entry}
         return cast(ReplyRecord, numbers)
@@ -196,14 +192,14 @@ class TurnRecord:
 
 @dataclass(frozen=True)
 class TypeaheadProgress:
-    """`tokens` of a message that is being typed have been run."""
+    """`tokens` of a message that is being typed have been prefilled."""
 
     tokens: int
 
 
 @dataclass(frozen=True)
 class TurnDone:
-    """The reply ended. Not `kept`: nothing new came, and the conversation is as it was."""
+    """The reply ended. If it is not `kept`, it was empty and the conversation is unchanged."""
 
     record: TurnRecord
     kept: bool = True
@@ -211,7 +207,7 @@ class TurnDone:
 
 @dataclass(frozen=True)
 class Settled:
-    """The conversation was run as history will show it: tokens run ahead of time, bytes written."""
+    """The reply was prefilled as history will show it: tokens prefilled, bytes written."""
 
     tokens: int
     bytes: int
@@ -219,20 +215,20 @@ class Settled:
 
 @dataclass(frozen=True)
 class Batched:
-    """Several replies are coming at once: `done` of `total` have ended, with `tokens` in all."""
+    """`done` of `total` replies generated together have ended, with `tokens` in all."""
 
     done: int
     total: int
     tokens: int
 
     def __str__(self) -> str:
-        """In a few words: 1 of 4 replies, 212 tokens."""
+        """For example: 1 of 4 replies, 212 tokens."""
         return f"{self.done} of {count('reply', self.total, 'replies')}, {count('token', self.tokens)}"
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Question `number` of several, from 1, has its reply."""
+    """Question `number` of several, counted from 1, has its reply."""
 
     number: int
     record: TurnRecord
@@ -240,7 +236,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Refused:
-    """Question `number` of several, from 1, can have no reply: one sentence says why."""
+    """Question `number` of several, counted from 1, was refused; `why` is a sentence."""
 
     number: int
     why: str
@@ -248,7 +244,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Several replies to one question, and their entries' ids. The conversation goes on from the first."""
+    """Several replies to one question, and their entries' ids. The conversation continues from the first."""
 
     records: tuple[TurnRecord, ...]
     entries: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a reply's record holds, and whether a value from a file is that."""
+"""The schema of a reply's record, and validation of records from files."""
 
 import functools
 import re
@@ -17,19 +17,19 @@ from typing import (
     is_typeddict,
 )
 
-# Names of folders and files of the cache.
+# The names of the cache's folders and files.
 Fingerprint = Annotated[str, re.compile(r"[0-9a-f]{32}")]
 SegmentId = Annotated[str, re.compile(r"[0-9a-f]{64}")]
-# MLX has no larger token ids and positions.
+# MLX's limit for token ids and positions.
 TokenId = Annotated[int, (1 << 31) - 1]
 MAX_COUNT = (1 << 63) - 1
 MAX_NUMBER = 1e300
-# Levels of JSON in a part that is not known here.
+# The deepest JSON accepted in an unknown part.
 MAX_DEPTH = 3
 
 
 class Boundaries(TypedDict, total=False):
-    """Token positions around a reply: before its question, after that, and after the reply."""
+    """Token positions before a reply's question, after the question, and after the reply."""
 
     before: TokenId
     question: TokenId
@@ -37,7 +37,7 @@ class Boundaries(TypedDict, total=False):
 
 
 class SettledAhead(TypedDict):
-    """Tokens that were run of segments since the reply `after`, by the beginnings of their ids; and why."""
+    """Tokens prefilled since the reply `after`, by the first digits of their segment's id; and why."""
 
     after: str | None
     tokens: dict[str, int]
@@ -45,7 +45,7 @@ class SettledAhead(TypedDict):
 
 
 class WrittenCall(TypedDict):
-    """A tool call, and the part of the reply's text that it is."""
+    """A tool call, and its [start, end) in the reply's text."""
 
     name: str
     arguments: str
@@ -55,9 +55,9 @@ class WrittenCall(TypedDict):
 
 
 class ReplyRecord(TypedDict, total=False):
-    """The numbers of `events.TurnRecord`, and provenance: FORMAT.md says what is what.
+    """The numbers of `events.TurnRecord`, and where the reply came from. FORMAT.md defines each part.
 
-    Whole numbers are not negative. Every part may be missing, and there may be others.
+    Integers are not negative. Any part may be missing, and unknown ones may be present.
     """
 
     prompt_tokens: int
@@ -97,7 +97,7 @@ class ReplyRecord(TypedDict, total=False):
 
 
 def valid_record(value: Any) -> ReplyRecord:
-    """The parts of a record from a file that are of the right type."""
+    """The parts of a record from a file that have the right type."""
     items = value.items() if isinstance(value, dict) else ()
     checks = _checks(ReplyRecord)
     return cast(ReplyRecord, {key: part for key, part in items if checks.get(key, is_shallow)(part)})
@@ -119,12 +119,12 @@ def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
 
 @functools.cache
 def _checks(typed_dict: Any) -> dict[str, Callable[[Any], bool]]:
-    """The check of each key of a TypedDict."""
+    """The type check of each key of a TypedDict."""
     return {key: _check(hint) for key, hint in get_type_hints(typed_dict, include_extras=True).items()}
 
 
 def _check(hint: Any) -> Callable[[Any], bool]:
-    """Whether a JSON value is of this type."""
+    """A function that tells whether a JSON value has this type."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is NotRequired:
         return _check(parts[0])

@@ -1,4 +1,4 @@
-"""Makes text fit for a terminal: no control characters, short, readable numbers and ages."""
+"""Text for terminals: visible control characters, short lines, readable numbers and ages."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import re
 import time
 from collections.abc import Iterable
 
-# Units of time and their seconds, the longest first.
+# Units of time in seconds, longest first.
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
-# Control characters but line breaks and tabs, which have signs; C1 controls; bidirectional overrides, which
-# can make a line read as something else than it says; and surrogates.
+# Control characters except line breaks and tabs become their Unicode pictures. C1 controls, bidirectional
+# overrides (which can disguise the content of a line) and surrogates become replacement characters.
 CONTROLS = [code for code in range(0x20) if chr(code) not in "\n\t"]
 OTHERS = (*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
 SIGNS = {code: 0x2400 + code for code in CONTROLS} | {0x7F: 0x2421} | dict.fromkeys(OTHERS, 0xFFFD)
 UNSEEN = re.compile(f"[{re.escape(''.join(map(chr, SIGNS)))}]")
 
-# What stands in quotation marks, which an apostrophe within a word is not.
+# Quoted text. An apostrophe within a word is not a quotation mark.
 QUOTED = re.compile(r"""(?<!\w)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
 
 
 def clean(text: str) -> str:
-    """`text` with every control character shown as a visible sign instead of acted on.
+    """`text` with a visible sign for every control character.
 
-    Character by character, so a sequence that is cut in two is as harmless as a whole one.
+    Each character is replaced separately, so a truncated escape sequence is harmless too.
     """
     return text if UNSEEN.search(text) is None else text.translate(SIGNS)
 
@@ -33,7 +33,7 @@ def clean_line(text: str) -> str:
 
 
 def decodable(text: str) -> str:
-    """`text` without lone surrogates, which undecodable bytes of argv or a pipe become."""
+    """`text` without lone surrogates, which stand for undecodable bytes of argv or a pipe."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -44,19 +44,19 @@ def shorten(text: str, width: int) -> str:
 
 
 def without_quoted(text: str) -> str:
-    """A sentence without what it quotes of a conversation."""
+    """A sentence without its quotes from a conversation."""
     return QUOTED.sub("…", text)
 
 
 def count(noun: str, number: int, plural: str = "") -> str:
-    """A number of things: 1 token, 2,502 tokens. `plural` where it is not the noun and an s."""
+    """A number with its noun: 1 token, 2,502 tokens. `plural` defaults to the noun and an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def percent(part: int, whole: int, decimals: int = 0) -> str:
-    """`part` of `whole`, cut and never rounded: 94 %, 94.4 %. It is 100 % only of all, 0 % only of nothing.
+    """`part` of `whole`, truncated: 94 %, 94.4 %. 100 % means all, and 0 % means nothing.
 
-    Where too few decimals would hide a part, or all that is missing, it has one more: 99.9 %, 0.4 %.
+    Near both ends it has one more decimal, so that a small part or rest stays visible: 99.9 %, 0.4 %.
     """
     if not part or part >= whole:
         return "100 %" if part else "0 %"
@@ -70,7 +70,7 @@ def percent(part: int, whole: int, decimals: int = 0) -> str:
 
 
 def file_size(count: int) -> str:
-    """Bytes as a person reads them: 84 kB, 1.2 MB (powers of ten)."""
+    """Bytes in decimal units: 84 kB, 1.2 MB."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 999.5:
@@ -80,7 +80,7 @@ def file_size(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As a person reads it: 3 ms, 210 ms, 1.2 s, 12 s, 3 min."""
+    """A duration in one unit: 3 ms, 210 ms, 1.2 s, 12 s, 3 min."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 9.95:
@@ -89,12 +89,12 @@ def duration(seconds: float) -> str:
 
 
 def age(created: float, now: float | None = None) -> str:
-    """How long ago `created` was (seconds since the epoch), in one unit."""
+    """The age of `created` (seconds since the epoch) in one unit: 3 h ago."""
     passed = max((time.time() if now is None else now) - created, 0)
     return since(passed, UNITS) or "just now"
 
 
 def since(passed: float, units: Iterable[tuple[str, int]]) -> str:
-    """So many seconds ago in the first unit that is not longer; empty if all are."""
+    """`passed` seconds ago in the first unit that is not longer; empty if all units are."""
     fitting = (f"{passed // length:.0f} {unit} ago" for unit, length in units if passed >= length)
     return next(fitting, "")

@@ -1,1 +1,1 @@
-"""What a model writes: thinking, text and tool calls, told apart while it streams."""
+"""Parses model output into thinking, text and tool calls while it streams."""

@@ -1,8 +1,8 @@
-"""The formats in which models write tool calls: what begins each, and the grammar that reads it.
+"""The formats in which models write tool calls: the mark that begins a call, and the grammar that parses it.
 
-A grammar reads from `Incoming` and adds the calls that it has read whole. It takes nothing that is cut or
-only looks like a call. mlx-lm has parsers for a third of these formats; they take a text of which is known
-that it is a whole call, and some return a call for any text. So they serve the formats that are not here.
+A grammar parses `Incoming` text and adds calls once they are complete. It rejects text that is cut off or
+only looks like a call. mlx-lm has parsers for a third of these formats, but they expect the text of a
+complete call, and some return a call for any text. They are used only for formats that are not listed here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import regex
 from chatcli.events import ToolCall
 from chatcli.replies.incoming import Incoming, Mismatch, Reading
 
-# What parsers of other libraries raise on a text that is not a call.
+# Exceptions of other libraries' parsers on text that is not a call.
 PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError, SyntaxError, RecursionError, MemoryError)
-# The names in use for what a call has.
+# The keys that models use for a call's name and arguments.
 NAMES, ARGUMENTS = ("name", "tool_name", "function"), ("arguments", "parameters")
 JSON_TYPES = {
     type(None): "null",
@@ -33,13 +33,13 @@ JSON_TYPES = {
     dict: "object",
 }
 WORDS = {"true": True, "TRUE": True, "false": False, "FALSE": False, "null": None, "NULL": None, "none": None}
-# A JSON schema that refers to itself comes to an end after so many steps.
+# Bounds the recursion in JSON schemas that refer to themselves.
 MAX_SCHEMA_DEPTH = 8
 
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools that may be called, as chat templates take them. False without any."""
+    """The tools that may be called, in the format of chat templates. False if there are none."""
 
     given: Sequence[Mapping[str, Any]] = ()
 
@@ -60,7 +60,7 @@ class Tools:
         }
 
     def types(self, tool: str, parameter: str) -> frozenset[str] | None:
-        """The types that a parameter may have, by JSON schema; empty: any. None: it is not declared."""
+        """The JSON schema types of a parameter; empty for any type, None if it is not declared."""
         schema = self._schemas.get(tool)
         properties = schema.get("properties") if isinstance(schema, Mapping) else None
         if not isinstance(properties, Mapping) or parameter not in properties:
@@ -90,14 +90,14 @@ def _types(schema: Any, root: Any, depth: int) -> Iterable[str]:
 
 
 def typed(text: str, types: frozenset[str] | None, *, undeclared_json: bool) -> Any:
-    """A value that was written without quotation marks, as its declared types have it.
+    """Convert a value that was written without quotation marks to one of its declared types.
 
-    `undeclared_json`: a value of an undeclared parameter is any JSON; else it is text, unless it is an object
-    or a list. What fits no type is the text as it was written: whoever runs the tool will say so.
+    `undeclared_json`: the value of an undeclared parameter is parsed as JSON; otherwise it stays text unless
+    it is an object or a list. A value that fits no type stays text, and whoever runs the tool will report it.
     """
     value: Any = text
     for read in (_json, ast.literal_eval, WORDS.__getitem__):
-        # A template that writes Python's values shows a model how to.
+        # Models write Python literals where their template does.
         try:
             value = read(text.strip())
             json.dumps(value, allow_nan=False)
@@ -116,13 +116,13 @@ def typed(text: str, types: frozenset[str] | None, *, undeclared_json: bool) -> 
 
 
 def _json(text: str) -> Any:
-    """JSON without the numbers that Python adds to it. Raises `ValueError` or `RecursionError`."""
+    """Parse JSON. NaN and Infinity become NaN, which the caller rejects."""
     return json.loads(text, strict=False, parse_constant=lambda name: float("nan"))
 
 
 @dataclass
 class Found:
-    """The calls that a grammar has read, and the place where the last of them ends."""
+    """The calls that a grammar has parsed, and the position where the last one ends."""
 
     tools: Tools
     calls: list[ToolCall] = field(default_factory=list)
@@ -133,12 +133,12 @@ class Found:
         self.end = text.at
 
 
-# Reads calls from a text that follows the mark that begins them. Raises `Mismatch`.
+# Parses the calls after an opening mark. Raises `Mismatch`.
 Grammar = Callable[[Incoming, Found], Reading[None]]
 
 
 def tool_call(name: Any, arguments: Any, call_id: Any = "") -> ToolCall:
-    """A call; `arguments` may be JSON text already. Raises `Mismatch` if it is none."""
+    """A call; `arguments` may already be JSON text. Raises `Mismatch` if the values are not a call."""
     if not isinstance(name, str) or not name:
         raise Mismatch
     try:
@@ -153,7 +153,7 @@ def tool_call(name: Any, arguments: Any, call_id: Any = "") -> ToolCall:
 
 
 def closed(text: Incoming, end: str, *, optional: bool = False) -> Reading[None]:
-    """Read what ends calls, which a reply that ends here may lack. Raises `Mismatch`."""
+    """Consume the closing mark, which may be cut off by the end of the reply. Raises `Mismatch`."""
     if not end or (yield from text.maybe(pattern(rf"\s*{regex.escape(end)}"))) or optional:
         return
     if (yield from text.next_character()) and not end.startswith(text.text[text.at :].strip()):
@@ -161,15 +161,15 @@ def closed(text: Incoming, end: str, *, optional: bool = False) -> Reading[None]
     text.at = len(text.text)
 
 
-# Patterns are few and used again with each reply.
+# `regex` caches compiled patterns, so each reply reuses them.
 pattern = partial(regex.compile, flags=regex.DOTALL)
 
 
-# JSON: an object, a list of them, or several in a row.
+# JSON: an object, a list of objects, or several in a row.
 
 
 def json_calls(end: str = "", *, optional: bool = False, named_by_key: bool = False) -> Grammar:
-    """`optional`: `end` may be missing. `named_by_key`: an object's one key is the call's name."""
+    """`optional`: `end` may be missing. `named_by_key`: an object's only key is the call's name."""
 
     def grammar(text: Incoming, found: Found) -> Reading[None]:
         calls: list[ToolCall] = []
@@ -190,7 +190,7 @@ def json_calls(end: str = "", *, optional: bool = False, named_by_key: bool = Fa
 
 
 def named_call(value: Any) -> ToolCall:
-    """A call from an object with its name and its arguments. Raises `Mismatch` if it is none."""
+    """A call from an object with its name and arguments. Raises `Mismatch` if it is not a call."""
     if not isinstance(value, dict):
         raise Mismatch
     if isinstance(function := value.get("function"), dict):
@@ -204,7 +204,7 @@ def named_call(value: Any) -> ToolCall:
 
 
 def headed_calls(head: str, tail: str, end: str = "", *, or_list: bool = False) -> Grammar:
-    """`head` has groups `name` and perhaps `id`. `or_list`: a list of objects may stand in place of all."""
+    """`head` has the groups `name` and optionally `id`. `or_list`: JSON may replace all of it."""
     heading, tailing = pattern(rf"\s*{head}\s*(?=[{{\[])"), pattern(rf"\s*{tail}" if tail else "")
     ending = pattern(rf"\s*{regex.escape(end)}")
 
@@ -224,24 +224,24 @@ def headed_calls(head: str, tail: str, end: str = "", *, or_list: bool = False) 
     return grammar
 
 
-# A name and arguments between tags, each value as it is.
+# A name and arguments between tags, with unquoted values.
 
 
 @dataclass(frozen=True)
 class Tags:
-    """The tags of a call: patterns of what opens it (`name`) and an argument (`key`, perhaps `kind`).
+    """The tags of a call: patterns that open it (group `name`) and an argument (groups `key`, maybe `kind`).
 
-    `closes_argument` and `closes_call` are texts; a call without the latter ends with the mark that ends all.
+    `closes_argument` and `closes_call` are texts. Without the latter, a call ends at the closing mark of all.
     """
 
     opens_call: str
     opens_argument: str
     closes_argument: str
     closes_call: str = ""
-    # What stands around arguments that are one JSON object.
+    # Around arguments that are one JSON object.
     opens_json: str = "(?!)"
     closes_json: str = ""
-    # A value may have a line break at each edge that is not its own.
+    # The format adds a line break at each edge of a value.
     line_breaks: bool = False
     undeclared_json: bool = False
 
@@ -254,7 +254,7 @@ def tagged_calls(tags: Tags, end: str, *, optional: bool = False) -> Grammar:
         pattern(rf"\s*{regex.escape(tags.closes_json)}"),
     )
     closing = pattern(rf"\s*{regex.escape(tags.closes_call or end)}")
-    # Such a tag within a value is followed by something else.
+    # A closing tag inside a value is followed by something else.
     after = rf"(?=\s*(?:{tags.opens_argument}|{regex.escape(tags.closes_call or end)}))"
     value_end = pattern(regex.escape(tags.closes_argument) + after)
 
@@ -287,7 +287,7 @@ def _unescaped(text: str) -> str:
 
 
 def _value(text: str, kind: str | None, tags: Tags, types: frozenset[str] | None) -> Any:
-    """The value of an argument; its `kind`, if it has one, says whether it is text."""
+    """The value of an argument. Its `kind`, if given, tells whether it is text."""
     if tags.line_breaks and text.startswith("\n"):
         text = text[1:].removesuffix("\n")
     if match := regex.fullmatch(r"\s*<!\[CDATA\[(.*)\]\]>\s*", text, flags=regex.DOTALL):
@@ -313,7 +313,7 @@ def functions(end: str, *, optional: bool = False) -> Grammar:
 
 
 def tool_call_tag(end: str) -> Grammar:
-    """What stands in `<tool_call>`: JSON (Hermes, Qwen3), functions (Qwen3-Coder) or pairs of tags (GLM)."""
+    """The content of `<tool_call>`: JSON (Hermes, Qwen3), functions (Qwen3-Coder) or pairs of tags (GLM)."""
     pairs = Tags(
         rf"(?P<name>[^\s<>{{\[]+)(?=\s*(?:<arg_key>|{regex.escape(end)}))",
         r"<arg_key>(?P<key>[^<>]*)</arg_key>\s*<arg_value>",
@@ -331,7 +331,7 @@ def tool_call_tag(end: str) -> Grammar:
 
 
 def invocations(prefix: str, end: str) -> Grammar:
-    """`<invoke name="…">` and `<parameter name="…">` (MiniMax-M2), also with something before these names."""
+    """`<invoke name="…">` and `<parameter name="…">` (MiniMax-M2), with `prefix` before these tag names."""
     mark = regex.escape(prefix)
     tags = Tags(
         rf"<{mark}invoke\s+name=[\"']?(?P<name>[^\"'<>\s]+)[\"']?\s*>",
@@ -342,11 +342,11 @@ def invocations(prefix: str, end: str) -> Grammar:
     return tagged_calls(tags, end)
 
 
-# Gemma: `call:name{key:value,…}` with strings between marks of their own.
+# Gemma: `call:name{key:value,…}` with special marks around strings.
 
 
 def braced_calls(quote: str, end: str) -> Grammar:
-    """`quote` is what stands around a string."""
+    """`quote` is the mark around strings."""
     mark = regex.escape(quote)
     heading, ending = pattern(r"\s*call:(?P<name>[\w.-]+)\s*(?=\{)"), pattern(mark)
     opening = pattern(r"\s*[{\[]")
@@ -392,7 +392,7 @@ def braced_calls(quote: str, end: str) -> Grammar:
 
 
 def python_calls(end: str = "", names: str = r"[\w.]+") -> Grammar:
-    """`names` is a pattern of the names that count."""
+    """`names` is a pattern of the names that are recognized."""
     heading = pattern(rf"\s*[,;]?\s*(?P<name>{names})\s*(?=\()")
     listed, unlisted = pattern(rf"\s*\[(?=\s*{names}\s*\()"), pattern(r"\s*\]")
     step = pattern(r"[^\[\](){}\"']*(?P<mark>[\[\](){}\"'])")
@@ -426,7 +426,7 @@ def python_calls(end: str = "", names: str = r"[\w.]+") -> Grammar:
 
 
 class _JSONNames(ast.NodeTransformer):
-    """Templates write nested values as JSON, whose names Python does not have."""
+    """Replaces JSON's true, false and null, which templates write in nested values."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Constant(WORDS[node.id]) if node.id in WORDS else node
@@ -447,11 +447,11 @@ def _keywords(source: str) -> dict[str, Any]:
         raise Mismatch from None
 
 
-# Llama 3 and 4: the whole reply is a call, in JSON or in Python.
+# Llama 3 and 4: the whole reply is a call, in JSON or Python.
 
 
 def bare_calls(text: Incoming, found: Found) -> Reading[None]:
-    """Only a reply that is nothing else, and names tools that there are: any JSON could look like one."""
+    """Accepts only replies that are nothing but calls of known tools: any JSON may look like a call."""
     names = "|".join(map(regex.escape, sorted(found.tools.names))) or "(?!)"
     yield from text.maybe(pattern(r"\s*(?:<\|python_tag\|>|<\|python_start\|>)"))
     kind = r"\"type\"\s*:\s*\"function\"\s*,\s*"
@@ -465,7 +465,7 @@ def bare_calls(text: Incoming, found: Found) -> Reading[None]:
 
 
 def parsed_by(parse: Callable[..., Any], end: str) -> Grammar:
-    """What a parser of mlx-lm takes, up to `end`; where there is none, to the end of the reply."""
+    """A grammar that passes the text up to `end`, or the end of the reply, to a parser of mlx-lm."""
 
     def grammar(text: Incoming, found: Found) -> Reading[None]:
         if end:
@@ -483,9 +483,9 @@ def parsed_by(parse: Callable[..., Any], end: str) -> Grammar:
 
 @dataclass(frozen=True)
 class CallFormat:
-    """`start` is the mark that begins calls; `included`: the grammar reads it too.
+    """`start` is the mark that begins calls; `included`: the grammar parses it too.
 
-    A model has the format if one of `signs` is in its template or is one of its tokens: without any, `start`.
+    A model uses the format if one of `signs` (default: `start`) is in its template or vocabulary.
     """
 
     start: str
@@ -567,5 +567,5 @@ CALL_FORMATS = (
     CallFormat("function call<|role_sep|>", json_calls(), ("<|role_sep|>",)),
     CallFormat("functools", json_calls()),
 )
-# What a model has that writes calls as `bare_calls` reads them.
+# Tokens of models that write bare calls.
 BARE_SIGNS = ("<|python_tag|>", "<|eom_id|>", "<|start_header_id|>", "<|header_start|>")

@@ -1,7 +1,7 @@
-"""Streamed text, and the steps of a grammar that reads it: each waits where more text must come first.
+"""Streamed text, and the parser primitives that call grammars are made of.
 
-A grammar is a generator that yields while it waits. So it is written as for a whole text, and still tells at
-the first character that does not fit that the text is something else.
+A grammar is a generator that yields while it waits for more text. So it is written like a parser of complete
+text, but still fails at the first character that does not match.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import regex
 
 T = TypeVar("T")
-# What reads: it yields while it waits for more text, and returns what it has read.
+# A parser: it yields while it waits for more text, and returns its result.
 Reading = Generator[None, None, T]
-# Deeper JSON is nothing that a tool takes, and Python parses it by recursion.
+# No tool takes deeper JSON, and Python parses JSON by recursion.
 MAX_JSON_DEPTH = 500
 
 INSIDE_STRING = regex.compile(r"[^\"'\\]*(?:\\.[^\"'\\]*)*", regex.DOTALL)
-# What may come next in JSON. A number ends where another character shows that it has ended.
+# The next token in JSON. A number is complete only once another character follows.
 VALUE = r"(?P<open>[{\[])|(?P<quote>\")|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?=[\s,\]}])"
 CONTAINER = regex.compile(r"\s*(?P<open>[{\[])")
 ELEMENT = regex.compile(rf"\s*(?:{VALUE})")
@@ -35,16 +35,13 @@ class Mismatch(Exception):
 
 
 class Incoming:
-    """Text that has come so far, and the place in it where reading goes on.
-
-    `ended`: no more will come.
-    """
+    """The text received so far, and the parser's position `at` in it. `ended`: no more will come."""
 
     def __init__(self, text: str = "", *, ended: bool = False) -> None:
         self.text, self.at, self.ended = text, 0, ended
 
     def expect(self, pattern: regex.Pattern[str]) -> Reading[regex.Match[str]]:
-        """The match of a pattern here, which is read. Raises `Mismatch`."""
+        """Consume a match of the pattern. Raises `Mismatch`."""
         while True:
             match = pattern.match(self.text, self.at, partial=not self.ended)
             if match is None:
@@ -55,14 +52,14 @@ class Incoming:
             yield
 
     def maybe(self, pattern: regex.Pattern[str]) -> Reading[regex.Match[str] | None]:
-        """The match of a pattern here, which is read; None, and nothing is read, if there is none."""
+        """Consume a match of the pattern, if there is one."""
         try:
             return (yield from self.expect(pattern))
         except Mismatch:
             return None
 
     def until(self, pattern: regex.Pattern[str]) -> Reading[str]:
-        """The text before the next match of a pattern, which is read too. Raises `Mismatch`."""
+        """Consume the next match of the pattern, and return the text before it. Raises `Mismatch`."""
         start = searched = self.at
         while True:
             match = pattern.search(self.text, searched, partial=not self.ended)
@@ -75,14 +72,14 @@ class Incoming:
             yield
 
     def rest(self) -> Reading[str]:
-        """All that is left, once the text has ended."""
+        """Consume everything up to the end of the text."""
         while not self.ended:
             yield
         start, self.at = self.at, len(self.text)
         return self.text[start:]
 
     def next_character(self) -> Reading[str]:
-        """The next character that is no white space, which is not read; empty at the end of the text."""
+        """Peek at the next character that is not white space; empty at the end of the text."""
         while True:
             rest = self.text[self.at :].lstrip()
             if rest or self.ended:
@@ -90,7 +87,7 @@ class Incoming:
             yield
 
     def string(self, quote: str) -> Reading[None]:
-        """Read to the end of a string whose quotation mark was read. Raises `Mismatch`."""
+        """Consume the rest of a string after its opening quotation mark. Raises `Mismatch`."""
         while True:
             match = INSIDE_STRING.match(self.text, self.at)
             assert match is not None
@@ -104,11 +101,11 @@ class Incoming:
             elif self.ended:
                 raise Mismatch
             else:
-                # A backslash at the end belongs to what comes.
+                # A trailing backslash escapes the next character.
                 yield
 
     def json(self) -> Reading[Any]:
-        """A JSON object or list. Raises `Mismatch`."""
+        """Consume and parse a JSON object or list. Raises `Mismatch`."""
         start = self.at
         opened: list[str] = []
         expected = CONTAINER
@@ -137,7 +134,7 @@ class Incoming:
                 break
             expected = AFTER[opened[-1]]
         try:
-            # Models write line breaks into strings as they are.
+            # Models write raw line breaks into strings.
             return json.loads(self.text[start : self.at], strict=False)
         except (ValueError, RecursionError):
             raise Mismatch from None

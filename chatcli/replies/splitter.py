@@ -1,8 +1,8 @@
-"""The grammar of a reply: thinking where it begins, then text and tool calls.
+"""Splits a streamed reply into thinking, text and tool calls.
 
-Thinking opens where the reply begins, or where the template has opened it, and closes once. A call is one
-only if there are tools and all of it can be read. Everything else is text, given out as it comes: a mark that
-stands anywhere else is one that the text speaks of.
+Thinking opens at the beginning of the reply, or in the generation prompt, and closes once. A call counts only
+if there are tools and all of it can be parsed. Everything else is text and is passed on at once: a mark
+anywhere else is text that mentions the mark.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class Part:
 
 
 T = TypeVar("T")
-# A step of reading a reply: what is certain now, or None where more text must come first.
+# A step of parsing a reply yields a certain part, or None while it waits for more text.
 Steps = Generator[Part | None, None, T]
-# Whether a mark, at which reading stands, closes what is read; if so it is read too.
+# Whether the mark at the current position closes the current message. If so, it is consumed.
 Closes = Callable[[regex.Match[str]], Reading[bool]]
 
 
 @dataclass(frozen=True)
 class Headers:
-    """A format in which a reply is messages, each with a header: gpt-oss' Harmony, Muse's.
+    """A format in which a reply is a list of messages with headers: gpt-oss' Harmony, Muse's.
 
-    `starts` begins a message, `header` ends with what begins its body, and the marks `ends` end it. `follows`
-    is what shows that such a mark has ended a message: another one is text that speaks of it. `is_thinking`
-    and `recipient`, whom a call is for (None: calls have marks), are read off a header.
+    `starts` begins a message, `header` leads to its body, and the marks `ends` end it, but only before a
+    match of `follows` or the end of the reply; elsewhere they are text. `is_thinking` and `recipient`, the
+    tool that a message calls (None: calls have marks), match headers.
     """
 
     starts: regex.Pattern[str]
@@ -55,11 +55,11 @@ class Headers:
 
 @dataclass(frozen=True)
 class Format:
-    """How a model writes its replies.
+    """A model's output format.
 
-    `thinking` is what opens and what closes thinking. `closing` is the text that ends thinking and begins the
-    answer. `text_opens` and `text_closes` stand around the answer in some formats. `calls` are by the marks
-    that begin them; `bare`: a reply may be a call without any.
+    `thinking` are the marks that open and close thinking. `closing` is the text that ends thinking and begins
+    the answer. In some formats `text_opens` and `text_closes` surround the answer. `calls` are the call
+    formats by opening mark; `bare`: a whole reply may be a call without marks.
     """
 
     thinking: tuple[str, str] | None = None
@@ -72,7 +72,7 @@ class Format:
 
     @property
     def has_calls(self) -> bool:
-        """Whether calls in this format can be told from text."""
+        """Whether this format distinguishes calls from text."""
         names_recipients = self.headers is not None and self.headers.recipient is not None
         return bool(self.calls) or self.bare or names_recipients
 
@@ -93,30 +93,30 @@ MUSE = Headers(
     ends=("<|eom|>", "<|eot|>"),
     follows=regex.compile(r"(?=\s*(?:<\|start\|>|to=))"),
     is_thinking=regex.compile(r"to=self"),
-    # Its calls have marks, within a message.
+    # Calls have marks inside a message.
     recipient=None,
 )
-# Between the messages of a reply that are shown as one text.
+# Separates the messages of a reply, which are shown as one text.
 BETWEEN_MESSAGES = "\n\n"
 
 
 class ReplySplitter:
-    """Takes a reply's text as it comes, and gives the parts that are certain."""
+    """Takes streamed text and returns the parts that are certain."""
 
     def __init__(
         self, reply_format: Format, generation_prompt: str = "", tools: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        """`generation_prompt`, a text, may have opened the thinking. `tools` are those that may be called."""
+        """The text `generation_prompt` may have opened the thinking. `tools` are those that may be called."""
         self._format, self._tools = reply_format, Tools(tools)
         self._text = Incoming()
-        # Whether what comes now is thinking.
+        # Whether the next text is thinking.
         self.thinking = False
-        # Whether text has been given out.
+        # Whether any text has been returned.
         self._has_content = False
         calls = [*reply_format.calls] if self._tools else []
         self._next_call = _any_of(calls, r"\s*")
         if reply_format.headers is not None:
-            # The last message, whose header may have begun.
+            # The prompt may end within the header of the last message.
             starts = [match.start() for match in reply_format.headers.starts.finditer(generation_prompt)]
             self._text.text = generation_prompt[starts[-1] :] if starts else ""
             self._mark = _any_of([*reply_format.headers.ends, *calls])
@@ -130,17 +130,17 @@ class ReplySplitter:
         self.feed("")
 
     def feed(self, text: str) -> list[Part]:
-        """The parts that are certain now. Held back are what may be a mark, and a call that is not whole."""
+        """The parts that are certain now. Possible marks and incomplete calls are held back."""
         self._text.text += text
         return [part for part in takewhile(bool, self._parts) if part is not None]
 
     def finish(self) -> list[Part]:
-        """The parts that were held back when the reply ended."""
+        """The parts that were still held back when the reply ended."""
         self._text.ended = True
         return [part for part in self._parts if part is not None]
 
     def _reply(self, opening: regex.Pattern[str]) -> Steps[None]:
-        # Where the template has opened the thinking, models often do so again.
+        # Models often open thinking again after the generation prompt has opened it.
         if (yield from self._text.maybe(opening)) or self.thinking:
             self.thinking = True
             yield from self._thoughts()
@@ -150,11 +150,11 @@ class ReplySplitter:
         if may_be_bare and (part := (yield from self._calls(bare_calls, self._text.at, self._text.at))):
             yield part
         while (yield from self._body(self._closes_text)):
-            # Calls may follow.
+            # Calls may follow the closing mark.
             pass
 
     def _thoughts(self) -> Steps[None]:
-        """Thinking, to the mark that closes it, or to calls that end the reply without it."""
+        """Thinking up to its closing mark, or to calls that end the reply without one."""
         text = self._text
         while match := (yield from self._up_to(self._mark_in_thinking, thinking=True)):
             if match["mark"] not in self._format.calls:
@@ -170,7 +170,7 @@ class ReplySplitter:
                 self.thinking = False
                 yield Part(text.text[start : text.at], calls=tuple(calls))
                 return
-            # What comes after them shows that they were only thought of.
+            # Text after the calls shows that they belong to the thinking.
             text.at = match.end()
             yield Part(match["mark"], thinking=True)
 
@@ -185,7 +185,7 @@ class ReplySplitter:
             thinking = headers.is_thinking.search(written) is not None
             recipient = headers.recipient.search(written) if headers.recipient else None
             is_call = recipient and (recipient["declared"] or recipient["name"] in self._tools.names)
-            # Where no call can be read, its header is text too.
+            # If no call can be parsed, its header is text too.
             text.at = start if is_call and not thinking else body
             if recipient and is_call and self._tools:
                 grammar = partial(_arguments_of, recipient["name"], _any_of(headers.ends, r"\s*"))
@@ -199,7 +199,7 @@ class ReplySplitter:
             self.thinking = False
 
     def _body(self, closes: Closes, thinking: bool = False) -> Steps[bool]:
-        """Text and calls, to a mark that closes them. False if the reply has ended."""
+        """Text and calls up to a closing mark. False if the reply has ended."""
         text = self._text
         while match := (yield from self._up_to(self._mark, thinking)):
             if match["mark"] in self._format.calls:
@@ -213,7 +213,7 @@ class ReplySplitter:
         return False
 
     def _closes_text(self, match: regex.Match[str]) -> Reading[bool]:
-        """Whether only marks that close text and calls are left of the reply: then those marks are read."""
+        """Whether only closing marks and calls are left of the reply. If so, the marks are consumed."""
         text, start = self._text, match.start()
         while (yield from text.maybe(_any_of(self._format.text_closes, r"\s*"))):
             pass
@@ -228,7 +228,7 @@ class ReplySplitter:
         return False
 
     def _closes_message(self, headers: Headers, match: regex.Match[str]) -> Reading[bool]:
-        """Whether another message or nothing follows a mark, which is read then."""
+        """Whether a mark is followed by another message or the end. If so, it is consumed."""
         text = self._text
         text.at = match.end()
         if (yield from text.maybe(headers.follows)) or not (yield from text.next_character()):
@@ -237,18 +237,18 @@ class ReplySplitter:
         return False
 
     def _call(self, match: regex.Match[str]) -> Reading[Part | None]:
-        """The calls that begin with a mark; None, and nothing is read, where they do not."""
+        """The calls that begin at a mark. None, with nothing consumed, if it does not begin a call."""
         call_format, start = self._format.calls[match["mark"]], match.start("mark")
         return self._calls(call_format.grammar, start if call_format.included else match.end(), start)
 
     def _calls(self, grammar: Grammar, at: int, start: int) -> Reading[Part | None]:
-        """What a grammar reads from `at` on, with the text since `start`; None where it reads no call."""
+        """The calls that a grammar parses from `at`, with the text from `start`; None without any call."""
         text, found, before = self._text, Found(self._tools), self._text.at
         text.at = at
         try:
             yield from grammar(text, found)
         except Mismatch:
-            # Those before the one that does not fit are whole.
+            # Calls before the mismatch are complete.
             text.at = found.end
         if found.calls:
             return Part(text.text[start : text.at], calls=tuple(found.calls))
@@ -256,7 +256,7 @@ class ReplySplitter:
         return None
 
     def _up_to(self, mark: regex.Pattern[str], thinking: bool) -> Steps[regex.Match[str] | None]:
-        """Give out text up to the next mark, which is not read; to the end of the reply if there is none."""
+        """Yield text up to the next mark, which is not consumed, or to the end of the reply."""
         text = self._text
         while True:
             match = mark.search(text.text, text.at, partial=not text.ended)
@@ -274,7 +274,7 @@ class ReplySplitter:
 
 
 def _arguments_of(name: str, ending: regex.Pattern[str], text: Incoming, found: Found) -> Reading[None]:
-    """A call whose name stands in a message's header."""
+    """The arguments of a call that is named in a message's header."""
     arguments: Any = {}
     if (yield from text.next_character()) != "<":
         arguments = yield from text.json()
@@ -285,6 +285,6 @@ def _arguments_of(name: str, ending: regex.Pattern[str], text: Incoming, found: 
 
 
 def _any_of(marks: Iterable[str], before: str = "") -> regex.Pattern[str]:
-    """The longest of these marks that begins in a place, as `mark`; `before` is a pattern."""
+    """A pattern of the longest of these marks, as group `mark`, after the pattern `before`."""
     longest_first = sorted(filter(None, marks), key=len, reverse=True)
     return regex.compile(rf"{before}(?P<mark>{'|'.join(map(regex.escape, longest_first)) or '(?!)'})")

@@ -1,4 +1,4 @@
-"""The marks that models put around their thinking, and a saved reply split by them."""
+"""The marks that models put around their thinking, and a function that splits saved replies at them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from chatcli.replies.splitter import HARMONY, Format, ReplySplitter
 
-# What opens the thinking, and what closes it.
+# The opening and closing mark of each kind of thinking.
 THINKING_MARKERS = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -20,22 +20,22 @@ THINKING_MARKERS = (
     ("[THINK]", "[/THINK]"),
     ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
 )
-BEGINNING = re.compile(r"\s*(?:<\|start\|>assistant)?\s*<\|channel\|>(?:analysis|final)<\|message\|>")
+HARMONY_START = re.compile(r"\s*(?:<\|start\|>assistant)?\s*<\|channel\|>(?:analysis|final)<\|message\|>")
 END = re.compile(r"(?:<\|return\|>|<\|end\|>|<\|im_end\|>)\s*\Z")
 FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
 def split_thinking(content: str) -> tuple[str, str]:
-    """The thinking and the text of a reply that another program saved as one text.
+    """Split a reply that another program saved as one string into thinking and text.
 
-    Marks later than at its beginning are text that speaks of them.
+    Thinking is only recognized at the beginning. Later marks are text.
     """
     for pair in THINKING_MARKERS:
         if content.lstrip().startswith(pair[0]):
             return _split(content, Format(thinking=pair))
-    if BEGINNING.match(content):
+    if HARMONY_START.match(content):
         return _split(content, Format(headers=HARMONY))
-    # Where the template has opened the thinking, the reply has the closing mark only.
+    # If the generation prompt opened the thinking, the reply has only the closing mark.
     for opening, closing in THINKING_MARKERS:
         thought, closed, text = content.partition(closing)
         if closed and opening not in thought and _is_end(thought, text):
@@ -51,7 +51,7 @@ def _split(content: str, reply_format: Format) -> tuple[str, str]:
 
 
 def _is_end(thought: str, text: str) -> bool:
-    """Whether a marker between these closes thinking: it is not quoted, in a sentence or in a code block."""
+    """Whether a mark between these texts closes thinking, rather than being quoted or in a code block."""
     if len(FENCE.findall(thought)) % 2:
         return False
     if thought.endswith("\n") or text[:1] in ("", "\n"):

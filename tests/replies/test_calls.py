@@ -1,4 +1,4 @@
-"""Tool calls in every format that models write: a format is a line of `FORMATS`, a call one of `CALLS`."""
+"""Tool calls in every format. `FORMATS` has one line for each format, `CALLS` one for each kind of call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chatcli.replies.splitter import Format, Part, ReplySplitter
 from tests.support import tiny
 
 Call = tuple[str, dict[str, Any]]
-# What a call's arguments may be in the tests.
+# The arguments of calls in these tests.
 PROPERTIES = {
     "city": {"type": "string"},
     "days": {"type": "integer"},
@@ -45,7 +45,7 @@ def as_json(calls: Sequence[Call], name: str = "name", arguments: str = "argumen
 
 
 def in_a_row(start: str, end: str, write: Callable[[str, dict[str, Any]], str]) -> Callable[..., str]:
-    """Each call between marks of its own."""
+    """Each call between its own marks."""
     return lambda calls: "\n".join(start + write(*call) + end for call in calls)
 
 
@@ -131,7 +131,7 @@ def separated(calls: Sequence[Call]) -> str:
     )
 
 
-# Control tokens, what else the template says, and how calls are written.
+# Control tokens, other text of the template, and a function that writes calls.
 FORMATS: dict[str, tuple[list[str], str, Callable[[Sequence[Call]], str]]] = {
     "Hermes, Qwen3, SmolLM3": (["<tool_call>"], "", in_a_row("<tool_call>", "</tool_call>", hermes)),
     "Qwen3-Coder, Qwen3.5, Nemotron 3, Step": (
@@ -237,7 +237,7 @@ FORMATS: dict[str, tuple[list[str], str, Callable[[Sequence[Call]], str]]] = {
     "GigaChat": (["<|function_call|>"], "", in_a_row("<|function_call|>", "", hermes)),
     "Firefunction": ([], "functools", lambda calls: f"functools{as_json(calls)}"),
 }
-# Formats whose names are Python's.
+# Formats whose call names must be Python names.
 PYTHON = ("LFM2", "MiniCPM3", "Olmo 3")
 CALLS: dict[str, list[Call]] = {
     "one": [("get_weather", {"city": "Oslo"})],
@@ -257,7 +257,7 @@ CALLS: dict[str, list[Call]] = {
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
-    """A tokenizer with a format's control tokens, and a template that says what the format's does."""
+    """A tokenizer with a format's control tokens and the text of its template."""
 
     @functools.cache
     def get(name: str) -> Any:
@@ -271,7 +271,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def formats(tokenizers: Callable[[str], Any]) -> Callable[[str], Format]:
-    """A reply format as its tokenizer shows it."""
+    """The reply format detected from a tokenizer."""
     return lambda name: format_of(tokenizers(name))
 
 
@@ -290,13 +290,13 @@ def text_of(parts: Sequence[Part]) -> str:
 
 
 def fitting(name: str, calls: list[Call]) -> list[Call]:
-    """The calls as a format can write them."""
+    """The calls that a format can express."""
     return [(each.replace("-", "_") if name in PYTHON else each, arguments) for each, arguments in calls]
 
 
 @pytest.mark.parametrize("kind", CALLS)
 @pytest.mark.parametrize("name", FORMATS)
-def test_calls_are_read_as_they_were_meant(name: str, kind: str, formats: Callable[[str], Format]) -> None:
+def test_calls_are_parsed_as_intended(name: str, kind: str, formats: Callable[[str], Format]) -> None:
     calls = fitting(name, CALLS[kind])
     written = FORMATS[name][2](calls)
     for size in (1, 4, 1 << 20):
@@ -304,7 +304,7 @@ def test_calls_are_read_as_they_were_meant(name: str, kind: str, formats: Callab
         assert calls == made(parts)
         assert "I look:" == text_of(parts).strip()
         assert f"I look: {written}" == "".join(part.text for part in parts)
-    # What comes after them is text again.
+    # Text after the calls is text again.
     parts = read(formats(name), f"{written} And then?", 1)
     assert (calls, "And then?") == (made(parts), text_of(parts).strip())
 
@@ -317,7 +317,7 @@ def test_without_tools_a_call_is_text(name: str, formats: Callable[[str], Format
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_call_that_is_cut_is_text_and_no_other_call(name: str, formats: Callable[[str], Format]) -> None:
+def test_a_truncated_call_is_text(name: str, formats: Callable[[str], Format]) -> None:
     calls = fitting(name, CALLS["several"])
     written = FORMATS[name][2](calls)
     for length in range(len(written)):
@@ -327,7 +327,7 @@ def test_a_call_that_is_cut_is_text_and_no_other_call(name: str, formats: Callab
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_mark_that_text_speaks_of_holds_nothing_back(name: str, formats: Callable[[str], Format]) -> None:
+def test_a_mark_that_text_mentions_holds_nothing_back(name: str, formats: Callable[[str], Format]) -> None:
     mark = next(start for start in formats(name).calls if start in FORMATS[name][2](CALLS["one"]))
     said = f"The mark {mark} opens it, and so on."
     splitter = ReplySplitter(formats(name), tools=TOOLS)
@@ -336,7 +336,7 @@ def test_a_mark_that_text_speaks_of_holds_nothing_back(name: str, formats: Calla
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_calls_that_end_a_reply_count_where_thinking_was_not_closed(
+def test_calls_at_the_end_of_a_reply_count_even_if_thinking_was_not_closed(
     name: str, formats: Callable[[str], Format]
 ) -> None:
     calls = fitting(name, CALLS["several"])
@@ -346,15 +346,15 @@ def test_calls_that_end_a_reply_count_where_thinking_was_not_closed(
     opening, closing = reply_format.thinking
     ended = read(reply_format, f"Hm.\n{written}", 1, prompt=opening)
     assert (calls, "Hm.") == (made(ended), text_of(ended).strip())
-    # One that is thought of, and not made.
+    # A call that is only mentioned in thinking.
     thought = read(reply_format, f"Hm. {written} or not.{closing}Good day.", 1, prompt=opening)
     assert [] == made(thought)
     assert f"Hm. {written} or not." == "".join(part.text for part in thought if part.thinking)
     assert "Good day." == "".join(part.text for part in thought if not part.thinking)
 
 
-def test_a_parser_that_a_configuration_names_shows_its_format(tmp_path: Path) -> None:
-    """Conversions do so whose template does not say how the model calls tools."""
+def test_a_parser_named_in_the_configuration_selects_its_format(tmp_path: Path) -> None:
+    """Conversions do this if their template does not show the call format."""
     tiny.write_tokenizer(tmp_path, tiny.OPEN_THINK)
     tiny.update_json(tmp_path / "tokenizer_config.json", tool_parser_type="qwen3_coder")
     calls = CALLS["several"]
@@ -362,7 +362,7 @@ def test_a_parser_that_a_configuration_names_shows_its_format(tmp_path: Path) ->
     assert calls == made(read(format_of(load_tokenizer(tmp_path)), written, 1))
 
 
-def test_a_format_that_only_mlx_lm_knows_is_read_by_its_parser(tokenizers: Callable[[str], Any]) -> None:
+def test_a_format_that_only_mlx_lm_knows_uses_its_parser(tokenizers: Callable[[str], Any]) -> None:
     def parse(text: str, tools: Any) -> Any:
         name, _, argument = text.partition(" ")
         return {"name": name, "arguments": {"city": argument, "of": len(tools)}}

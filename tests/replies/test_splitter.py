@@ -1,4 +1,4 @@
-"""The grammar of a reply: where thinking opens and closes, what is a call, and that all else is text."""
+"""Splitting replies: where thinking opens and closes, which text is a call, and that all else is text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TO_LOOK = "<|channel|>commentary to=functions.look <|constrain|>json<|message|>"
 LOOK = [("look", {"at": "a"})]
 NONE: list[Any] = []
 
-# Format, generation prompt, what is generated; thinking, text and calls.
+# Format, generation prompt, generated text; its thinking, text and calls.
 REPLIES: dict[str, tuple[Format, str, str, str, str, list[Any]]] = {
     "thinking, then text": (PLAIN, "", "<think>\nHm.\n</think>\n\nYes.", "Hm.", "Yes.", NONE),
     "opened by the template": (PLAIN, OPENED, "Hm.\n</think>\n\nYes.", "Hm.", "Yes.", NONE),
@@ -265,7 +265,7 @@ REPLIES: dict[str, tuple[Format, str, str, str, str, list[Any]]] = {
 def read(
     reply_format: Format, prompt: str, text: str, size: int, tools: Sequence[Any] = TOOLS
 ) -> tuple[str, str, list[Any]]:
-    """Thinking, text and calls of a reply that comes in pieces of this size."""
+    """The thinking, text and calls of a reply in pieces of this size."""
     splitter = ReplySplitter(reply_format, prompt, tools)
     parts: list[Part] = []
     for at in range(0, len(text), size):
@@ -277,14 +277,14 @@ def read(
 
 
 @pytest.mark.parametrize("kind", REPLIES)
-def test_a_reply_is_read_as_it_was_meant(kind: str) -> None:
+def test_a_reply_is_split_as_intended(kind: str) -> None:
     reply_format, prompt, text, *expected = REPLIES[kind]
     for size in (1, 2, 5, 1 << 20):
         assert expected == list(read(reply_format, prompt, text, size))
 
 
 @pytest.mark.parametrize("kind", [kind for kind, reply in REPLIES.items() if reply[-1]])
-def test_without_tools_the_same_reply_has_no_call_and_loses_nothing(kind: str) -> None:
+def test_without_tools_a_reply_has_no_calls_and_loses_nothing(kind: str) -> None:
     reply_format, prompt, text, thinking, *_ = REPLIES[kind]
     thought, said, calls = read(reply_format, prompt, text, 1, tools=())
     assert NONE == calls
@@ -321,28 +321,28 @@ HARMONY_MARKS = [
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(MARKS), max_size=12), st.sampled_from(["", OPENED]), st.integers(1, 9))
-def test_in_whatever_pieces_a_reply_comes_it_is_read_alike(pieces: list[str], prompt: str, size: int) -> None:
+def test_the_pieces_of_a_reply_do_not_matter(pieces: list[str], prompt: str, size: int) -> None:
     text = "".join(pieces)
     assert read(PLAIN, prompt, text, 1 << 20) == read(PLAIN, prompt, text, size)
 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(HARMONY_MARKS), max_size=12), st.integers(1, 9))
-def test_in_whatever_pieces_messages_come_they_are_read_alike(pieces: list[str], size: int) -> None:
+def test_the_pieces_of_messages_do_not_matter(pieces: list[str], size: int) -> None:
     text = "".join(pieces)
     assert read(GPT_OSS, START, text, 1 << 20) == read(GPT_OSS, START, text, size)
 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(MARKS), max_size=12))
-def test_nothing_that_is_no_thinking_is_lost(pieces: list[str]) -> None:
+def test_all_text_but_thinking_is_kept(pieces: list[str]) -> None:
     text = "." + "".join(pieces)
     splitter = ReplySplitter(PLAIN, "", TOOLS)
     parts = [part for letter in text for part in splitter.feed(letter)] + splitter.finish()
     assert text == "".join(part.text for part in parts)
 
 
-# A value as it stands between tags, its parameter's schema, and what it is; then what an undeclared one is.
+# A value between tags, its parameter's schema, the parsed value, and the value without a schema.
 VALUES: list[tuple[str, Any, Any]] = [
     ("5", {"type": "integer"}, 5),
     (" 5 ", {"type": "integer"}, 5),
@@ -397,7 +397,7 @@ def test_an_undeclared_value_is_text_or_a_structure(parameters: Any) -> None:
     )
     for text, value in (("5", "5"), ("true", "true"), ('{"a": 1}', {"a": 1})):
         assert value == typed(text, tools.types("f", "x"), undeclared_json=False)
-    # In GLM's format text is written as it is, and all else as JSON.
+    # GLM's format writes text unquoted, and everything else as JSON.
     assert 5 == typed("5", tools.types("f", "x"), undeclared_json=True)
 
 
