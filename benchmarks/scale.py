@@ -39,7 +39,7 @@ from chatcli.conversation.tree import Conversation
 from chatcli.events import PrefixMatched, TurnDone
 from chatcli.kv.expected import ExpectedCache
 from chatcli.model.load import LoadedModel, load
-from chatcli.settings.values import DEFAULTS, Sampling, Settings
+from chatcli.settings.values import DEFAULTS, Sampling
 from chatcli.store import maintenance
 from chatcli.store.segments import inventory
 from chatcli.store.segments.budget import MAX_BYTES, Budget
@@ -306,7 +306,7 @@ def _folder(path: Path, sessions: int, segments: int) -> FolderPoint:
         _least(folder.names),
         _least(folder.summaries),
         _least(lambda: inventory.usage(path)),
-        _least(lambda: maintenance.collectable(folder, MAX_BYTES, Settings.recompute_seconds)),
+        _least(lambda: maintenance.collectable(folder, MAX_BYTES)),
     )
 
 

@@ -108,8 +108,7 @@ def gc(
     limit_bytes = value_of("cache_limit", limit)
     with files.explained(f"clean up the checkpoints in {folder}"):
         limit_bytes = budget.default_limit(folder) if limit_bytes is None else limit_bytes
-        seconds = value_of("recompute_seconds")
-        removals = maintenance.collectable(SessionFolder(folder), limit_bytes, seconds)
+        removals = maintenance.collectable(SessionFolder(folder), limit_bytes)
         freed = sum(each.size for each in removals) if dry_run else eviction.remove(removals)
     if as_json:
         removed = [{"file": str(each.path), "bytes": each.size, "reason": each.reason} for each in removals]

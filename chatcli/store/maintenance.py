@@ -40,17 +40,13 @@ def delete(folder: SessionFolder, name: str) -> int:
     return freed
 
 
-def collectable(folder: SessionFolder, limit: int, recompute_seconds: float) -> list[Removal]:
-    """What no session needs and what is over `limit` bytes, each file once. Raises `OSError`.
-
-    And states that are computed again within `recompute_seconds`.
-    """
+def collectable(folder: SessionFolder, limit: int) -> list[Removal]:
+    """What no session needs and what is over `limit` bytes, each file once. Raises `OSError`."""
     sessions = folder.location
     unneeded = [
         *eviction.leftovers(sessions),
         *eviction.held_twice(sessions),
         *eviction.unneeded(sessions, _needed_ids(sessions)),
-        *eviction.quickly_computed(sessions, recompute_seconds),
     ]
     surplus = eviction.over_limit(sessions, limit, open_segments(sessions), unneeded)
     return list({removal.path: removal for removal in (*unneeded, *surplus)}.values())

@@ -148,7 +148,7 @@ def rename_hostile(sessions: Path) -> None:
 
 
 def collect(sessions: Path) -> None:
-    eviction.remove(maintenance.collectable(SessionFolder(sessions), 0, 1.0))
+    eviction.remove(maintenance.collectable(SessionFolder(sessions), 0))
 
 
 def repair(sessions: Path) -> None:

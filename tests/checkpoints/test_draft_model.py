@@ -618,7 +618,7 @@ def test_collection_keeps_the_segments_of_both_models(family: Path, tmp_path: Pa
     stores = {path.parent.parent for path in tmp_path.glob("kv/*/*/*.safetensors")}
     assert 2 == len(stores)
     assert [] == [
-        segment for segment in maintenance.collectable(folder, 1 << 40, 0.0) if "limit" not in segment.reason
+        segment for segment in maintenance.collectable(folder, 1 << 40) if "limit" not in segment.reason
     ]
     assert [] == list(
         maintenance.eviction.unneeded(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.store.segments.eviction import NEWEST_STATES
+from chatcli.store.segments.segments import NEWEST_STATES
 from chatcli.turn import typeahead
 from tests.checkpoints.test_sideways import flush, reply_to
 from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened

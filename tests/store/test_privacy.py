@@ -167,7 +167,7 @@ def test_what_chatcli_cannot_have_written_stays(shelf: Shelf) -> None:
         (shelf.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (shelf.folder / name).write_bytes(b"notes")
     shelf.delete("talk")
-    eviction.remove(maintenance.collectable(SessionFolder(shelf.folder), 0, 0.0))
+    eviction.remove(maintenance.collectable(SessionFolder(shelf.folder), 0))
     inventory.clear(shelf.folder)
     assert set(names) == set(folder_contents(shelf.folder))
 

@@ -115,7 +115,7 @@ def test_an_old_state_is_set_aside_when_read_and_written_anew(store: SegmentStor
 
 def test_gc_removes_old_rows_and_lists_although_a_session_names_them(store: SegmentStore) -> None:
     paths = write_old(store)
-    eviction.remove(maintenance.collectable(SessionFolder(sessions_of(store)), LARGE_LIMIT_BYTES, 0.0))
+    eviction.remove(maintenance.collectable(SessionFolder(sessions_of(store)), LARGE_LIMIT_BYTES))
     assert [path for path in paths if ".state." in path.name] == [path for path in paths if path.exists()]
 
 

@@ -6,9 +6,8 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from chatcli import files
@@ -53,27 +52,16 @@ class Usage:
 class Item:
     """A file of rows or of a state, and the ids of its segments.
 
-    `used` is when it was last used, in seconds since the epoch. `start` and `ends`, of each segment of
-    rows, count tokens; `cuts` are those of the ends that are on the way to a boundary. `seconds` is what rows
-    took to prefill.
+    `used` is when it was last used, in seconds since the epoch. `parent` is the segment before its first, and
+    `start` where that begins, in tokens: of rows.
     """
 
     path: Location
-    kind: Kind
     size: int
     used: float
     ids: tuple[str, ...]
     parent: str = ""
     start: int = 0
-    seconds: float = 0.0
-    ends: tuple[int, ...] = ()
-    cuts: tuple[int, ...] = ()
-
-    @property
-    def segment_seconds(self) -> list[float]:
-        """What each segment took, by its tokens: a joined file has the sum."""
-        speed = self.seconds / (self.ends[-1] - self.start)
-        return [speed * (end - start) for start, end in pairwise((self.start, *self.ends))]
 
 
 @dataclass(frozen=True)
@@ -216,7 +204,7 @@ def states(folder: Location) -> Iterator[Item]:
         if name := STATE_NAME.fullmatch(entry.name):
             with contextlib.suppress(FileNotFoundError):
                 facts = entry.stat(follow_symlinks=False)
-                yield Item(path, "state", facts.st_size, facts.st_mtime, (name[1],))
+                yield Item(path, facts.st_size, facts.st_mtime, (name[1],))
 
 
 def rows(folder: Location) -> Iterator[Item | Problem]:
@@ -234,48 +222,6 @@ def rows(folder: Location) -> Iterator[Item | Problem]:
                 continue
 
 
-class RowsByName:
-    """One model's rows files, of which only those are read that are asked for. Raises `OSError`.
-
-    A segment that has a file of its own is found by that file's name. What several segments share is read
-    at once: `joined`. Files that cannot be read are left out.
-    """
-
-    def __init__(self, folder: Location) -> None:
-        self._folder = folder
-        self._names: dict[str, str] = {}  # of segments' own files, by the first digits of their ids
-        joined: list[Location] = []
-        for path, entry in entries(folder):
-            if parts := ROWS_NAME.fullmatch(entry.name):
-                if parts[2] == parts[3]:
-                    self._names[parts[3]] = entry.name
-                else:
-                    joined.append(path)
-        self.joined = list(_readable(joined))
-
-    def own(self, ids: Iterable[str]) -> Iterator[Item]:
-        """The files of their own that these segments have."""
-        names = (self._names.get(identifier[:NAME_DIGITS]) for identifier in ids)
-        return _readable(self._folder / name[:2] / name for name in names if name)
-
-    def before(self, ids: Iterable[str]) -> Iterator[Item]:
-        """The files on the ways from the root to these segments, each once, and everything `joined`."""
-        yield from self.joined
-        read: set[str] = set()
-        wanted = {*ids, *(item.parent for item in self.joined)}
-        while wanted:
-            read |= wanted
-            items = list(self.own(wanted))
-            yield from items
-            wanted = {item.parent for item in items} - read
-
-
-def _readable(paths: Iterable[Location]) -> Iterator[Item]:
-    for path in paths:
-        with contextlib.suppress(OSError, SegmentDamaged):
-            yield read_rows(path)
-
-
 def read_rows(path: Location) -> Item:
     """A rows file by its header. Raises `SegmentDamaged` and `OSError`."""
     with Container(path) as file:
@@ -283,18 +229,11 @@ def read_rows(path: Location) -> Item:
         if _checked_kind(file) != "rows" or "parent" not in metadata:
             raise SegmentDamaged("it is not rows")
         # The id of a single segment is taken on trust, so that its tokens need not be read.
-        ends = catalog.segment_ends(file)
-        cuts = catalog.cuts_of(file)
-        is_single = len(ends) == 1
+        is_single = len(catalog.segment_ends(file)) == 1
         ids = [metadata.get("id", "")] if is_single else catalog.segment_ids(file)
     if path.name != catalog.rows_name(path.name[:NAME_DIGITS], ids[0], ids[-1]):
         raise SegmentDamaged("it is under another file's name")
-    try:
-        start, seconds = int(metadata["start"]), float(metadata["seconds"])
-    except ValueError as error:
-        raise SegmentDamaged(NOT_NUMBERS) from error
-    size, used, parent = facts.st_size, facts.st_mtime, metadata["parent"]
-    return Item(path, "rows", size, used, tuple(ids), parent, start, seconds, tuple(ends), tuple(cuts))
+    return Item(path, facts.st_size, facts.st_mtime, tuple(ids), metadata["parent"], int(metadata["start"]))
 
 
 def _checked_kind(file: Container) -> Kind:

@@ -44,13 +44,15 @@ from chatcli.store.segments.container import (
     pieces,
     size_of,
 )
-from chatcli.store.segments.eviction import SMALL_STATES, newest_states
 from chatcli.store.segments.rows import Piece, Rows, prefill_seconds
 from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 from chatcli.threads.executor import SerialExecutor
 
 # Another process may join files after they were located and before they are opened.
 ATTEMPTS = 3
+# The states at a path's end that stay however quickly they are computed again: so many, and of small ones as
+# many as take `NEWEST_STATE_BYTES`. Of those that `SMALL_STATES` fit there, there is one at every boundary.
+NEWEST_STATES, SMALL_STATES = 4, 16
 # When a folder that could not be written is tried again.
 RETRY_SECONDS = 60.0
 
@@ -340,7 +342,8 @@ class SegmentStore:
         """
         if path[-1].on_the_way:
             return
-        states = self._newest_states(path, newest_states(self._state_bytes, self._newest_bytes))
+        kept = max(NEWEST_STATES, self._newest_bytes // max(self._state_bytes, 1))
+        states = self._newest_states(path, kept)
         if not states:
             return
         (following, left), (state, _), (_, before) = states[-3:]

@@ -6,14 +6,12 @@ import errno
 import json
 import os
 from collections.abc import Callable, Sequence
-from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from chatcli.files import Location
-from chatcli.settings.values import NEWEST_STATE_BYTES
 from chatcli.store import maintenance
 from chatcli.store.segments import budget, catalog, eviction, inventory
 from chatcli.store.segments.budget import Budget
@@ -92,58 +90,19 @@ def slightly_smaller_limit(folder: Path) -> int:
 # States
 
 
-def thinned(folder: Path, seconds: float) -> list[int]:
-    """The depths of the conversation's states that stay."""
-    tree = eviction.Tree(Location.of(folder / "kv" / FINGERPRINT), ())
-    for item in tree.thinned(seconds, newest_bytes=0):
-        item.path.unlink()
-    return states(folder, path_of(tokens_of(1, 40)))
-
-
-def test_states_stay_that_take_long_to_compute_again_and_the_newest(tmp_path: Path) -> None:
-    put_conversation(tmp_path, tokens_of(1, 40), seconds=0.15)
-    assert [1, 7, 14, 21, 28, 35, 37, 38, 39, 40] == thinned(tmp_path, 1.0)
-    assert [1, 14, 28, 37, 38, 39, 40] == thinned(tmp_path, 2.0)
-
-
-def states_after(folder: Path, path: TokenPath, count: int) -> list[int]:
-    """The depths of a path's states once `count` states have gone for want of space."""
-    tree = eviction.Tree(Location.of(folder / "kv" / FINGERPRINT), ())
-    for _, item in islice(tree.older_states(), count):
-        item.path.unlink()
-    return states(folder, path)
-
-
-def test_older_states_stay_ever_more_sparsely(tmp_path: Path) -> None:
-    path = put_conversation(tmp_path, tokens_of(1, 40))
-    kept = states_after(tmp_path, path, 30)
-    gaps = [end - start for start, end in pairwise(kept)]
-    assert (10, 40) == (len(kept), kept[-1])
-    assert gaps == sorted(gaps, reverse=True) and gaps[0] > 2 * gaps[-1], gaps
-
-
-def test_a_state_goes_that_is_computed_sooner_than_another_of_its_size(tmp_path: Path) -> None:
-    slow = put_conversation(tmp_path, tokens_of(1, 10), seconds=2.0)
-    quick = put_conversation(tmp_path, tokens_of(2, 10), seconds=0.1)
-    states_after(tmp_path, slow, 6)
-    assert (list(range(1, 11)), 4) == (states(tmp_path, slow), len(states(tmp_path, quick)))
-
-
-def test_a_branch_that_was_left_loses_its_states_before_the_newest_one(tmp_path: Path) -> None:
-    tokens = tokens_of(1, 12)
-    left = put_conversation(tmp_path, tokens)
-    newest = put_conversation(tmp_path, tokens_of(2, 4, prefix=tokens[:8]))
-    states_after(tmp_path, left, 11)
-    assert 12 not in states(tmp_path, left)
-    assert 12 == states(tmp_path, newest)[-1]
-    assert set(states(tmp_path, newest)) & {8, 9, 10, 11}
-
-
 def test_the_newest_state_of_each_conversation_outlives_all_others(tmp_path: Path) -> None:
-    conversations = [put_conversation(tmp_path, tokens_of(seed, 6), seconds=seed) for seed in (1, 2, 3)]
-    tree = eviction.Tree(Location.of(tmp_path / "kv" / FINGERPRINT), ())
-    assert 15 == len([item.path.unlink() for _, item in tree.older_states()])
+    conversations = [put_conversation(tmp_path, tokens_of(seed, 6)) for seed in (1, 2, 3)]
+    removals = list(eviction.over_limit(tmp_path, 0))
+    eviction.remove(removals[:15])
     assert [[6], [6], [6]] == [states(tmp_path, path) for path in conversations]
+
+
+def test_the_newest_state_of_an_open_path_stays_where_another_branch_goes_on(tmp_path: Path) -> None:
+    tokens = tokens_of(1, 12)
+    put_conversation(tmp_path, tokens)
+    went_back = path_of([*tokens[:8], 0])
+    evict(tmp_path, 0, went_back)
+    assert [8] == states(tmp_path, went_back)
 
 
 def test_without_space_only_the_last_state_of_a_path_stays(tmp_path: Path) -> None:
@@ -164,40 +123,7 @@ def test_states_go_before_rows_and_more_of_those_used_longest_ago(tmp_path: Path
     ]
     assert (20, 20) == (depth(tmp_path, tokens_of(1, 20)), depth(tmp_path, tokens_of(2, 20)))
     assert len(states(tmp_path, old)) < len(states(tmp_path, new))
-    assert [19, 20] == states(tmp_path, old)[-2:] == states(tmp_path, new)[-2:]
-
-
-def test_a_branch_at_a_thinned_turn_has_a_short_gap(tmp_path: Path) -> None:
-    path = put_conversation(tmp_path, tokens_of(1, 40))
-    evict(tmp_path, int(inventory.total_bytes(tmp_path) * 0.75))
-    depths_with_state = [0, *states(tmp_path, path)]
-    assert len(depths_with_state) < 41
-    assert all(at - max(depth for depth in depths_with_state if depth <= at) < 16 for at in range(1, 41))
-
-
-def test_what_gc_thins_follows_from_the_rows_on_the_ways_to_states(tmp_path: Path) -> None:
-    """It reads no others: the same states go as by reading every file."""
-    tokens, floats = tokens_of(1, 30), NEWEST_STATE_BYTES // eviction.NEWEST_STATES // 4
-    folder = Location.of(tmp_path / "kv" / FINGERPRINT)
-    path = put_conversation(tmp_path, tokens, seconds=0.2, state_floats=floats)
-    put_conversation(tmp_path, tokens_of(2, 9, prefix=tokens[:12]), seconds=0.3, state_floats=floats)
-    put_conversation(tmp_path, tokens_of(3, 9, prefix=tokens[:20]), state=False)
-    for segment in path[1::2]:
-        catalog.state_path(folder, segment.id).unlink()
-
-    def agree(seconds: float) -> bool:
-        expected = {item.path for item in eviction.Tree(folder, ()).thinned(seconds)}
-        return expected == {item.path for item in eviction.quickly_computed(tmp_path, seconds, -1.0)} != set()
-
-    assert agree(0.5) and agree(2.0)
-    joined = [item.path for item in inventory.RowsByName(folder).joined]
-    own = [join(tmp_path, tokens, at, at + 1) for at in range(30)]
-    assert agree(0.5) and agree(2.0), "as where joining was cut short"
-    for file in joined:
-        file.unlink()
-    assert agree(3.0) and agree(4.0), "every segment has a file of its own"
-    own[17].unlink()
-    assert agree(3.0) and agree(4.0), "one is gone"
+    assert [20] == states(tmp_path, old)[-1:] == states(tmp_path, new)[-1:]
 
 
 def test_a_state_without_rows_is_evicted(tmp_path: Path) -> None:
@@ -205,26 +131,30 @@ def test_a_state_without_rows_is_evicted(tmp_path: Path) -> None:
     for path in tmp_path.glob("kv/*/??/*.rows.*"):
         path.unlink()
     (removal,) = evict(tmp_path, 0)
-    assert "over the limit: an older state, thinned" == removal.reason
+    assert "over the limit: an older state" == removal.reason
 
 
 # Leaves
 
 
-def test_the_least_seconds_per_byte_go_first(tmp_path: Path) -> None:
-    put_conversation(tmp_path, tokens_of(1, 3), seconds=5.0, state=False)
-    put_conversation(tmp_path, tokens_of(2, 3), seconds=0.1, state=False)
-    put_conversation(tmp_path, tokens_of(3, 3), seconds=5.0, state=False)
-    evict(tmp_path, int(inventory.total_bytes(tmp_path) * 0.75))
-    assert [3, 0, 3] == [depth(tmp_path, tokens_of(seed, 3)) for seed in (1, 2, 3)]
-
-
-def test_a_week_without_use_halves_what_is_saved(tmp_path: Path) -> None:
-    put_conversation(tmp_path, tokens_of(1, 1), seconds=1.5, state=False)
+def test_what_was_used_longest_ago_goes_first_of_whatever_model(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 4), FINGERPRINT, state=False)
     set_age(tmp_path, WEEK_SECONDS)
-    put_conversation(tmp_path, tokens_of(2, 1), seconds=1.0, state=False)
-    evict(tmp_path, slightly_smaller_limit(tmp_path))
-    assert [0, 1] == [depth(tmp_path, tokens_of(seed, 1)) for seed in (1, 2)]
+    put_conversation(tmp_path, tokens_of(1, 4), OTHER, state=False)
+    models = [removal.path.parent.parent.name for removal in eviction.over_limit(tmp_path, 0)]
+    assert [*[FINGERPRINT] * 4, *[OTHER] * 4] == models
+
+
+def test_what_a_newer_conversation_begins_with_stays_as_long_as_that(tmp_path: Path) -> None:
+    tokens = tokens_of(1, 12)
+    put_conversation(tmp_path, tokens, state=False)
+    put_conversation(tmp_path, tokens_of(3, 5), state=False)
+    set_age(tmp_path, WEEK_SECONDS)
+    newest = tokens_of(2, 4, prefix=tokens[:8])
+    put_conversation(tmp_path, newest, state=False)
+    # The ninth of the old one is in a file with the eight that both have.
+    eviction.remove(list(eviction.over_limit(tmp_path, 0))[:8])
+    assert (9, 12, 0) == tuple(depth(tmp_path, each) for each in (tokens, newest, tokens_of(3, 5)))
 
 
 def test_leaves_go_before_their_parents(tmp_path: Path) -> None:
@@ -232,25 +162,6 @@ def test_leaves_go_before_their_parents(tmp_path: Path) -> None:
     for remaining in (4, 3, 2, 1, 0):
         evict(tmp_path, slightly_smaller_limit(tmp_path))
         assert remaining == depth(tmp_path, tokens_of(1, 5))
-
-
-def test_branches_that_were_left_go_before_the_newest_of_a_conversation(tmp_path: Path) -> None:
-    tokens = tokens_of(1, 12)
-    put_conversation(tmp_path, tokens, seconds=5.0, state=False)
-    newest = tokens_of(2, 4, prefix=tokens[:8])
-    put_conversation(tmp_path, newest, seconds=0.1, state=False)
-    put_conversation(tmp_path, tokens_of(3, 5), seconds=0.1, state=False)
-    removals = list(eviction.over_limit(tmp_path, 0))
-    eviction.remove(removals[:3])  # the left one's ninth is in a file with the eight that both have
-    assert (9, 12, 5) == tuple(depth(tmp_path, each) for each in (tokens, newest, tokens_of(3, 5)))
-
-
-def test_items_of_several_models_go_by_value(tmp_path: Path) -> None:
-    put_conversation(tmp_path, tokens_of(1, 4), FINGERPRINT, seconds=2.0, state=False)
-    put_conversation(tmp_path, tokens_of(1, 4), OTHER, seconds=1.0, state=False)
-    removals = list(eviction.over_limit(tmp_path, 0))
-    models = [removal.path.parent.parent.name for removal in removals]
-    assert [*[OTHER] * 4, *[FINGERPRINT] * 4] == models
 
 
 def test_the_open_path_keeps_its_rows_whatever_the_limit(tmp_path: Path) -> None:

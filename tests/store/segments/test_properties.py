@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 )
 
 from chatcli.store import maintenance
-from chatcli.store.segments import eviction, inventory
+from chatcli.store.segments import catalog, eviction, inventory
 from chatcli.store.segments.container import Tensor, pack
 from chatcli.store.segments.rows import joined
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
@@ -186,11 +186,11 @@ class Store(RuleBasedStateMachine):
     def check_remaining(self) -> None:
         """Update the model after an eviction; every rows file must still have its parent's rows."""
         remaining = self.on_disk()
-        remaining_rows = {name for item in remaining for name in item.ids if item.kind == "rows"}
-        assert all(item.parent in remaining_rows | {ROOT} for item in remaining if item.kind == "rows")
+        remaining_rows = {name for item in remaining for name in item.ids if is_rows(item)}
+        assert all(item.parent in remaining_rows | {ROOT} for item in remaining if is_rows(item))
         assert remaining_rows <= self.rows
         self.rows = remaining_rows
-        self.states &= {item.ids[0] for item in remaining if item.kind == "state"}
+        self.states &= {item.ids[0] for item in remaining if not is_rows(item)}
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
@@ -217,7 +217,7 @@ class Store(RuleBasedStateMachine):
         if old:
             for item in self.on_disk():
                 os.utime(item.path.path, (time.time() - DAY, time.time() - DAY))
-        eviction.remove(maintenance.collectable(SessionFolder(self.folder), LARGE_LIMIT_BYTES, 0.0))
+        eviction.remove(maintenance.collectable(SessionFolder(self.folder), LARGE_LIMIT_BYTES))
 
     @rule(data=st.data())
     @precondition(lambda self: any(len(item.ids) > 1 for item in self.on_disk()))
@@ -286,6 +286,10 @@ class Store(RuleBasedStateMachine):
         items = [*inventory.rows(folder), *inventory.states(folder)]
         assert [] == [item for item in items if isinstance(item, inventory.Problem)]
         return [item for item in items if isinstance(item, inventory.Item)]
+
+
+def is_rows(item: inventory.Item) -> bool:
+    return catalog.ROWS_NAME.fullmatch(item.path.name) is not None
 
 
 def segment_file(store: SegmentStore, checkpoint: Checkpoint) -> Path:

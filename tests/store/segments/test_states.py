@@ -9,8 +9,7 @@ import pytest
 
 from chatcli.store.segments import catalog
 from chatcli.store.segments.container import Tensor
-from chatcli.store.segments.eviction import NEWEST_STATES
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import NEWEST_STATES, Checkpoint, SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 
 FINGERPRINT = "f" * 32
