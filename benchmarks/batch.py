@@ -21,9 +21,8 @@ from mlx_lm.generate import batch_generate
 
 from benchmarks.measure import options, progress
 from chatcli.bench import run, workloads
-from chatcli.bench.contender import Spread
-from chatcli.bench.race import Progress, rotated
-from chatcli.bench.report import MARGIN, number_text, seconds_text, spread_text
+from chatcli.bench.race import Progress, Spread, rotated
+from chatcli.bench.report import number_text, seconds_text, spread_text
 from chatcli.bench.run import BenchSetup
 from chatcli.bench.scripted import render
 from chatcli.chat_format.template import Template
@@ -39,6 +38,8 @@ from chatcli.turn.prompt import TurnContext
 
 ONE_BY_ONE, PEER = "chatcli, one by one", "mlx-lm's batch_generate"
 BATCH_SIZES = (4, 16)
+# Rates that differ by a smaller part than this count as equal.
+MARGIN = 0.05
 # By plan size: the number of questions, and tokens of the document and of a reply.
 SIZES = ((4, 200, 16), (16, 1000, 32), (50, 8000, 64))
 

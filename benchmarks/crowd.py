@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chatcli.bench.contender import Spread
+from chatcli.bench.race import Spread
 from chatcli.conversation.tree import Entry, Message
 from chatcli.files import Location
 from chatcli.records import ReplyRecord

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from chatcli.bench.contender import Spread
+from chatcli.bench.race import Spread
 from chatcli.settings.values import POCKET
 
 # Entering prepares a round, the callable it yields is timed, leaving cleans up.

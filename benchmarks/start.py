@@ -23,8 +23,7 @@ from typing import Any
 
 from benchmarks.crowd import write_sessions
 from benchmarks.measure import options, progress
-from chatcli.bench.contender import Spread
-from chatcli.bench.race import Progress, rotated
+from chatcli.bench.race import Progress, Spread, rotated
 from chatcli.bench.report import seconds_text, spread_text
 from chatcli.bench.run import temporary_folder
 from chatcli.cli.bench import show

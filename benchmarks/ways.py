@@ -10,12 +10,10 @@ from dataclasses import replace
 
 from benchmarks.measure import options, progress
 from chatcli.bench import report, run, workloads
-from chatcli.bench.contender import Answer, Contender, Request
 from chatcli.bench.ours import Chatcli
-from chatcli.bench.race import Step
+from chatcli.bench.race import Answer, Contender, Request, Step, Workload
 from chatcli.bench.run import BenchSetup, MakeWorkload, Plan
 from chatcli.bench.scripted import Script
-from chatcli.bench.workloads import Workload
 from chatcli.cli.bench import show
 from chatcli.turn.typeahead import typeahead
 

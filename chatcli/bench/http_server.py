@@ -9,16 +9,13 @@ import os
 import shlex
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from chatcli.bench import http_guard
 from chatcli.errors import ChatcliError
 from chatcli.text import shorten
 
@@ -26,6 +23,8 @@ HOST = "127.0.0.1"
 READY_TIMEOUT_SECONDS = 900.0
 RESPONSE_TIMEOUT_SECONDS = 3600.0
 PROBE_TIMEOUT_SECONDS = 5.0
+# Before a server is killed: some write their caches when they end.
+GRACE_SECONDS = 60.0
 POLL_SECONDS = 0.05
 MAX_MESSAGE_LETTERS = 300
 LOG_TAIL_BYTES = 8192
@@ -44,7 +43,7 @@ Command = Callable[[int], Sequence[str]]
 
 
 class Server:
-    """Runs until `close`, or until this process ends in any way."""
+    """Runs until `close`; Ctrl-C reaches it too."""
 
     def __init__(
         self,
@@ -52,29 +51,25 @@ class Server:
         command: Command,
         ready: str,
         ready_timeout: float = READY_TIMEOUT_SECONDS,
-        grace: float = http_guard.GRACE_SECONDS,
+        grace: float = GRACE_SECONDS,
     ) -> None:
         """Start it and wait until it answers a GET of `ready`. Raises `ChatcliError` if it does not.
 
         `grace` is how many seconds it may take to end; 0: it is killed at once.
         """
-        self._name = name
-        self._port = free_port()
+        self._name, self._grace = name, grace
+        with socket.socket() as listener:
+            listener.bind((HOST, 0))
+            self._port = int(listener.getsockname()[1])
         self._command = list(command(self._port))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
-        guard = [sys.executable, "-IS", str(Path(http_guard.__file__)), str(grace)]
-        # A session of its own, so that Ctrl-C reaches this process only, which then ends the server.
-        self._guard = subprocess.Popen(
-            [*guard, *self._command],
-            stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )
         try:
             deadline = time.monotonic() + ready_timeout
             while not self._answers(ready):
-                if self._guard.poll() is not None:
+                if self._process.poll() is not None:
                     raise self._error("could not be started")
                 if time.monotonic() > deadline:
                     raise self._error("was not ready in time")
@@ -127,10 +122,13 @@ class Server:
             raise self._error(f"broke off an answer ({error or type(error).__name__})") from error
 
     def close(self) -> None:
-        """Terminate it, and kill it after the grace time. No process is left afterwards."""
-        assert self._guard.stdin is not None
-        self._guard.stdin.close()
-        self._guard.wait()
+        """Terminate it, and kill it after the grace time."""
+        if self._grace:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(self._grace)
+        self._process.kill()
+        self._process.wait()
         self._log.close()
 
     def _error(self, what: str) -> ChatcliError:
@@ -143,12 +141,6 @@ class Server:
         quoted = f" Its last words: {shorten(lines[-1], MAX_MESSAGE_LETTERS)}" if lines else ""
         command = shlex.join(self._command)
         return ChatcliError(f"{self._name} {what}.{quoted} Try it by itself: {command}")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        return int(listener.getsockname()[1])
 
 
 def message_of(data: bytes) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chatcli.bench.contender import Answer, Contender, Request, gaps
+from chatcli.bench.race import Answer, Contender, Request, gaps
 from chatcli.bench.scripted import Script
 from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.checkpoints.checkpoints import Checkpoints

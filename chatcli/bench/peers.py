@@ -18,7 +18,7 @@ import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generation_stream, stream_generate
 from mlx_lm.models import cache as mlx_cache
 
-from chatcli.bench.contender import Answer, Contender, Request, gaps
+from chatcli.bench.race import Answer, Contender, Request, gaps
 from chatcli.bench.scripted import Script, render
 from chatcli.kv.prompt_cache import nbytes
 from chatcli.model.load import LoadedModel

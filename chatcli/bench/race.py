@@ -1,21 +1,123 @@
-"""Puts the same requests to every contender, taking turns at being first."""
+"""Puts the same requests to everything that a benchmark compares, taking turns at being first.
+
+All contenders get the same conversations: a path of user messages, to each of which the model replies
+what the script says.
+"""
 
 from __future__ import annotations
 
 import itertools
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from chatcli.bench.contender import Answer, Contender, Request
 from chatcli.bench.scripted import Script
+from chatcli.model.load import LoadedModel
+from chatcli.threads.mlx_thread import Worker
 
 T = TypeVar("T")
-WARM_UP = Request("You are a helpful assistant.", ("Good morning.",))
 
 # Called with the number of answers so far, the number of all, and what was answered by whom.
 Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median, smallest and largest of some numbers."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(statistics.median(values), min(values), max(values))
+
+
+@dataclass(frozen=True)
+class Request:
+    """A conversation up to a message that is to be answered: its user messages, oldest first."""
+
+    system: str
+    user_messages: tuple[str, ...]
+
+    def messages(self, script: Script) -> list[dict[str, str]]:
+        """The chat template's input: every user message but the last is followed by the script's reply."""
+        messages = [{"role": "system", "content": self.system}]
+        for text in self.user_messages:
+            messages.append({"role": "user", "content": text})
+            messages.append({"role": "assistant", "content": script.reply})
+        return messages[:-1]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request took, in tokens, seconds and bytes.
+
+    `time_to_first_token` counts from the request, `gaps` are the times between tokens, `after_seconds`
+    runs from the last token until the next request could be taken. `ahead_tokens` were run in that time.
+    `greedy` is what the model itself would have generated at each token of the script.
+    `opening_seconds` runs from a new process's start until it could take this request.
+    `memory_bytes` is what caches hold afterwards, `disk_bytes` what lies on disk, `written_bytes` what
+    this request wrote. `typeahead_tokens` were run while the message was typed, and are not reused.
+    """
+
+    prompt_tokens: int
+    reused_tokens: int
+    time_to_first_token: float
+    gaps: Sequence[float] = ()
+    after_seconds: float = 0.0
+    ahead_tokens: int = 0
+    greedy: Sequence[int] = ()
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    written_bytes: int = 0
+    opening_seconds: float = 0.0
+    typeahead_tokens: int = 0
+
+    @property
+    def hit_ratio(self) -> float:
+        return self.reused_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    @property
+    def generation_seconds(self) -> float:
+        """From the first token to the last."""
+        return sum(self.gaps)
+
+
+class Contender:
+    """Answers requests, reusing what it can of those before."""
+
+    name = ""
+
+    def __init__(self, worker: Worker, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self._worker = worker
+
+    def ask(self, request: Request, script: Script) -> Answer:
+        """Answer one request, and do the work that follows a reply."""
+        raise NotImplementedError
+
+    def reopen(self, ahead: bool) -> None:
+        """Drop all but the disk, as a new process would.
+
+        `ahead`: also do what can be done before the next request is known.
+        """
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop everything, the disk included."""
+
+    def close(self) -> None:
+        """Release processes and files."""
+        self.forget()
+
+
+def gaps(times: Sequence[float]) -> tuple[float, ...]:
+    """The differences between consecutive times."""
+    return tuple(later - earlier for earlier, later in itertools.pairwise(times))
 
 
 @dataclass(frozen=True)
@@ -30,6 +132,17 @@ class Step:
     request: Request
     reopened: bool = False
     typed: bool = True
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Requests in order. `reply` is the length of each reply in tokens, `published` what others report."""
+
+    name: str
+    title: str
+    steps: Sequence[Step]
+    reply: int
+    published: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +169,9 @@ class Race:
             for pair in itertools.zip_longest(mine.greedy, theirs.greedy)
         ]
         return sum(mine != theirs for mine, theirs in pairs), len(pairs)
+
+
+WARM_UP = Request("You are a helpful assistant.", ("Good morning.",))
 
 
 def race(

@@ -12,13 +12,11 @@ from typing import Any
 import mlx.core as mx
 
 from chatcli.bench import workloads
-from chatcli.bench.contender import Contender
 from chatcli.bench.ours import Chatcli
 from chatcli.bench.peers import MlxLmFile, MlxLmServer, NoReuse
-from chatcli.bench.race import Progress, race
+from chatcli.bench.race import Contender, Progress, Workload, race
 from chatcli.bench.report import Outcome
 from chatcli.bench.scripted import Script, Scripted, script
-from chatcli.bench.workloads import Workload
 from chatcli.errors import UsageError
 from chatcli.model.load import LoadedModel, load
 from chatcli.settings.values import POCKET

@@ -22,9 +22,8 @@ import numpy
 from mlx_lm.utils import load_tokenizer
 
 from chatcli.bench import run, workloads
-from chatcli.bench.contender import Request, gaps
 from chatcli.bench.http_server import HOST, Event, Server
-from chatcli.bench.race import Progress
+from chatcli.bench.race import Progress, Request, gaps
 from chatcli.bench.report import percent_text, seconds_text
 from chatcli.bench.scripted import Script, render, script, write_code
 from chatcli.commands.results import Table
@@ -116,13 +115,13 @@ class Serving:
 
     def _started(self) -> Server:
         def command(port: int) -> list[str]:
+            command = [sys.executable, "-m"]
             if self.way == PEER:
-                command, flags = ["mlx_lm", "server", "--model"], ["--trust-remote-code"]
+                command += ["mlx_lm", "server"]
             else:
-                command, flags = ["chatcli", "serve", "-m"], ["--trust-remote-code"]
-                flags += ["--host", HOST, "--sessions", str(self._folder)]
-                flags += ["--no-cache"] if self.way == UNCACHED else []
-            return [sys.executable, "-m", *command, self._model, "--port", str(port), *flags]
+                command += ["chatcli", "serve", "--host", HOST, "--sessions", str(self._folder)]
+                command += ["--no-cache"] if self.way == UNCACHED else []
+            return [*command, "--model", self._model, "--port", str(port), "--trust-remote-code"]
 
         server = Server(self.way, command, HEALTH_PATH, grace=0 if self.way == KILLED else 20)
         # What loading and compiling take is nobody's first request.
@@ -218,7 +217,12 @@ def measure(
                     passes.append(conversation(server, tokenizer, request, len(script) + 1))
                 step(way)
             show(conversation_table(f"{title}, {outcome.model}", passes))
-        prompts = shared_prompts(size.prompts, letters)
+        prefix = workloads.long_text(int(SHARED_TOKENS * letters))
+        texts = (
+            workloads.long_text(int(PROMPT_TOKENS * letters), 1000 * number)
+            for number in range(1, size.prompts + 1)
+        )
+        prompts = [_messages(prefix, (), text) for text in texts]
         for concurrency in concurrencies:
             pairs = outcome.shared.setdefault(concurrency, [])
             for way in (OURS, UNCACHED, PEER):
@@ -252,16 +256,6 @@ def written_model(plan: run.Plan, reply_tokens: int) -> Iterator[tuple[Path, Scr
         finally:
             worker.close()
         yield folder, reply, tokenizer
-
-
-def shared_prompts(count: int, letters: float, first: int = 0) -> list[Messages]:
-    """Prompts after the same system prompt; another `first` shares nothing with these."""
-    prefix = workloads.long_text(int(SHARED_TOKENS * letters), first)
-    texts = (
-        workloads.long_text(int(PROMPT_TOKENS * letters), first + 1000 * number)
-        for number in range(1, count + 1)
-    )
-    return [_messages(prefix, (), text) for text in texts]
 
 
 @contextlib.contextmanager
@@ -322,18 +316,19 @@ def conversation_table(title: str, passes: Sequence[Pass]) -> Table:
 
 
 def shared_table(model: str, concurrency: int, ways: Sequence[tuple[Pass, Pass]]) -> Table:
+    def percentiles(values: Sequence[float]) -> str:
+        return " ".join(f"{numpy.percentile(values or [0.0], percent) * 1000:,.0f}" for percent in PERCENTS)
+
     rows = []
     for cold, warm in ways:
         for name, each in (("cold", cold), ("warm", warm)):
-            firsts = [asked.first for asked in each.asked]
-            between = [gap for asked in each.asked for gap in asked.gaps]
             generated = sum(len(asked.gaps) + 1 for asked in each.asked)
             rows.append(
                 (
                     f"{each.way}, {name}",
                     percent_text(each.hit_ratio),
-                    _percentiles(firsts),
-                    _percentiles(between),
+                    percentiles([asked.first for asked in each.asked]),
+                    percentiles([gap for asked in each.asked for gap in asked.gaps]),
                     f"{generated / each.seconds:,.0f}",
                 )
             )
@@ -346,25 +341,21 @@ def shared_table(model: str, concurrency: int, ways: Sequence[tuple[Pass, Pass]]
     )
 
 
-def _percentiles(values: Sequence[float]) -> str:
-    return " ".join(f"{numpy.percentile(values or [0.0], percent) * 1000:,.0f}" for percent in PERCENTS)
-
-
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """Every request of every way, without texts."""
+
+    def pass_json(each: Pass) -> dict[str, Any]:
+        requests = [
+            {name: value for name, value in vars(asked).items() if name != "text"} for asked in each.asked
+        ]
+        return {"way": each.way, "seconds": each.seconds, "hit_ratio": each.hit_ratio, "requests": requests}
+
     return {
         "model": outcome.model,
-        "agentic": [_pass_json(each) for each in outcome.agentic],
-        "turns": [_pass_json(each) for each in outcome.turns],
+        "agentic": list(map(pass_json, outcome.agentic)),
+        "turns": list(map(pass_json, outcome.turns)),
         "shared": {
-            str(concurrency): [{"cold": _pass_json(cold), "warm": _pass_json(warm)} for cold, warm in ways]
+            str(concurrency): [{"cold": pass_json(cold), "warm": pass_json(warm)} for cold, warm in ways]
             for concurrency, ways in outcome.shared.items()
         },
     }
-
-
-def _pass_json(each: Pass) -> dict[str, Any]:
-    requests = [
-        {name: value for name, value in vars(asked).items() if name != "text"} for asked in each.asked
-    ]
-    return {"way": each.way, "seconds": each.seconds, "hit_ratio": each.hit_ratio, "requests": requests}

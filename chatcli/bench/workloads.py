@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from chatcli.bench.contender import Request
-from chatcli.bench.race import Step
+from chatcli.bench.race import Request, Step, Workload
 
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."
 USER_MESSAGES = (
@@ -21,17 +19,6 @@ USER_MESSAGES = (
 )
 # Repeated to fill a long text; the number keeps two texts apart.
 SENTENCE = "On day {} the river was calm, the market opened at nine and Ana bought bread for us. "
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Requests in order. `reply` is the length of each reply in tokens, `published` what others report."""
-
-    name: str
-    title: str
-    steps: Sequence[Step]
-    reply: int
-    published: str = ""
 
 
 def user_message(number: int) -> str:

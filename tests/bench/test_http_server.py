@@ -16,7 +16,6 @@ import pytest
 from chatcli.bench import serve
 from chatcli.bench.http_server import Server
 from chatcli.errors import ChatcliError
-from tests import ROOT
 
 DEADLINE = 20.0
 # A server whose answer depends on the model that a request names.
@@ -149,36 +148,6 @@ def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
     with pytest.raises(ChatcliError, match="was not ready in time"):
         start(slow, ready_timeout=0.3)
     assert not listening(slow)
-
-
-@pytest.mark.slow
-def test_a_servers_own_children_end_with_it(tmp_path: Path) -> None:
-    mark = f"{tmp_path}/child"
-    child = f"import subprocess; subprocess.Popen([sys.executable, '-c', 'input()', {mark!r}], stdin=-1)"
-    server = start(program(tmp_path, child))
-    assert listening(mark)
-    server.close()
-    assert wait_until_gone(mark)
-
-
-INTERRUPTED = """
-import sys, time
-from chatcli.bench.http_server import Server
-server = Server("left", lambda port: [sys.argv[1], "--port", str(port)], "/health")
-print("ready", flush=True)
-time.sleep(60)
-"""
-
-
-def test_a_killed_benchmark_leaves_no_server(tmp_path: Path) -> None:
-    server = program(tmp_path)
-    command = [sys.executable, "-c", INTERRUPTED, server]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as bench:
-        assert bench.stdout is not None
-        assert b"ready\n" == bench.stdout.readline()
-        assert listening(server)
-        bench.kill()
-    assert wait_until_gone(server)
 
 
 @pytest.mark.slow

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from chatcli.bench import run, workloads
-from chatcli.bench.contender import Answer, Contender, Request
 from chatcli.bench.ours import Chatcli
 from chatcli.bench.peers import MlxLmFile, MlxLmServer, NoReuse
-from chatcli.bench.race import Race, Step, race, rotated
+from chatcli.bench.race import Answer, Contender, Race, Request, Step, race, rotated
 from chatcli.bench.scripted import Script, script
 from chatcli.cli import bench
 from chatcli.errors import UsageError

@@ -14,7 +14,7 @@ from benchmarks import crowd, footprint, measure, restore, store
 from benchmarks.footprint import StoredConversation
 from benchmarks.restore import CacheShape
 from benchmarks.store import StoreBench
-from chatcli.bench.contender import Spread
+from chatcli.bench.race import Spread
 from chatcli.files import Location
 from chatcli.model.load import LoadedModel, load
 from chatcli.store.segments import inventory
