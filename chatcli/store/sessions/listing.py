@@ -19,7 +19,6 @@ from chatcli.conversation import attachments
 from chatcli.errors import ChatcliError, FolderError
 from chatcli.files import Location
 from chatcli.store.sessions.transcript import DAMAGE, decode, header, parse
-from chatcli.text import decodable
 
 # Threads that read, and sessions that they are ahead of the consumer.
 READERS, READ_AHEAD = 16, 256
@@ -27,8 +26,6 @@ SUFFIX = ".jsonl"
 # Names the session that was written last.
 LAST = ".last"
 PLAIN_NAME = re.compile(r"\w[\w-]{0,79}", re.ASCII)
-# Of a longer line, which no person typed, only so many bytes of the text are read.
-MAX_LINE_BYTES, MAX_WORDS = 8 << 20, 4096
 USER = b'\n{"type": "user"'
 # The beginning of a line that adds a message, or that changes neither the head's turn nor the model.
 FORWARD = re.compile(
@@ -200,29 +197,12 @@ def _scanned(name: str, data: bytes, modified: float) -> Summary | None:
         return None
     conversation = header(name, data[: data.find(b"\n")])
     start = data.find(USER) + 1
-    end = data.find(b"\n", start)
     try:
-        if not turns:
-            first = ""
-        elif end - start > MAX_LINE_BYTES:
-            match = FORWARD.match(data, start - 1)
-            first = "" if match is None else _beginning(data[match.end() : match.end() + MAX_WORDS])
-        else:
-            first = decode(data[start:end])["content"]
+        first = decode(data[start : data.find(b"\n", start)])["content"] if turns else ""
         words = attachments.typed_text(first)
     except DAMAGE:
         return None
     return Summary(name, turns, words, conversation.model, modified)
-
-
-def _beginning(raw: bytes) -> str:
-    """A JSON text that was cut somewhere, up to there. Raises one of `DAMAGE`."""
-    text = raw.decode(errors="ignore")
-    # An escape that was cut, of two halves at most.
-    for cut in range(len("\\uD83D\\uDE0")):
-        with contextlib.suppress(ValueError):
-            return decodable(decode(f'"{text[: len(text) - cut]}"'.encode()))
-    raise ValueError(raw)
 
 
 def _turns(data: bytes) -> int | None:

@@ -1,7 +1,6 @@
 """Searches the messages of every session, last used first.
 
-Ten thousand sessions are searched while a person waits. So a message is searched where it lies in its
-line, and only a session that matches is parsed.
+Ten thousand sessions are searched while a person waits, so only those are parsed whose bytes hold the words.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from chatcli.conversation.tree import Conversation, Entry, Role
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.files import Location
 from chatcli.store.sessions import listing
-from chatcli.store.sessions.transcript import DAMAGE, decode, header, parse
+from chatcli.store.sessions.transcript import header, parse
 from chatcli.text import clean_line
 
 # Accents and other marks above and below letters, as NFKD sets them apart.
@@ -29,13 +28,8 @@ BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
 QUERY = re.compile(r'"([^"]*)"?|([^\s"]+)')
 # Characters that JSON escapes within a text.
 ESCAPED = re.compile(r'["\\\x00-\x1f]')
-# The beginnings of lines as this program writes them: messages, and other lines.
-MESSAGE = re.compile(
-    rb'\n\{"type": "(?:user|(assistant))", "id": "(\w+)", "parent": (?:null|"\w+"), "content": "'
-)
-OTHER = re.compile(rb'\n\{"type": "(?:note|head|system|model|date|template|running|set|label)", "')
-PART_OF_REPLY = re.compile(rb'\n\{"type": "part", "id": "(\w+)"')
-AFTER_CONTENT, BEFORE_THINKING, AFTER_THINKING = b'", "time": ', b', "thinking": "', b'", "finish_'
+# A reply that was interrupted is in parts, and a word may lie in two of them.
+PART_OF_REPLY = b'\n{"type": "part"'
 # Characters of an excerpt, and of those before the first match.
 EXCERPT_LENGTH, EXCERPT_LEAD = 160, 40
 # Matches of one word that are looked at to place an excerpt.
@@ -94,8 +88,7 @@ def find(
         raise UsageError("There is nothing to search for: give a word.")
     for name, last_used, data in listing.contents(Location.of(folder), report):
         try:
-            if _holds(name, data, query, thinking):
-                conversation = parse(name, data).conversation
+            if conversation := _candidate(name, data, query):
                 yield from _hits(name, last_used, conversation, query, thinking)
         except ChatcliError as error:
             report(str(error))
@@ -115,7 +108,9 @@ def names(folder: Path | Location, words: str) -> set[str]:
     query, matching = Query(split(words)), set()
     for name, _, data in listing.contents(Location.of(folder), lambda _: None) if query.patterns else ():
         with contextlib.suppress(ChatcliError):
-            if _holds(name, data, query, thinking=False):
+            conversation = _candidate(name, data, query)
+            entries = conversation.entries.values() if conversation else ()
+            if any(query.held_by(entry.message.content) for entry in entries):
                 matching.add(name)
     return matching
 
@@ -176,47 +171,13 @@ def _fold_run(run: bytes) -> bytes:
     return MARKS.sub("", normalize("NFKD", run.decode()).casefold()).encode()
 
 
-def _holds(name: str, data: bytes, query: Query, thinking: bool) -> bool:
-    """Whether a message of a session holds the words. Raises `ChatcliError` if it cannot be read."""
+def _candidate(name: str, data: bytes, query: Query) -> Conversation | None:
+    """The session, parsed, if it may hold the words. Raises `ChatcliError` if it cannot be read."""
     header(name, data[: max(data.find(b"\n"), 0)])
-    # With letters beyond ASCII it is quicker to look at each message, and a word may lie in two parts.
-    if data.isascii() and PART_OF_REPLY.search(data) is None and not query.may_be_in(data):
-        return False
-    try:
-        return any(
-            query.may_be_in(raw) and query.held_by(decode(b'"' + raw + b'"'))
-            for raw in _texts(data, thinking)
-        )
-    except DAMAGE:
-        entries = parse(name, data).conversation.entries.values()
-        return any(query.held_by(_text(entry, thinking)) for entry in entries)
-
-
-def _texts(data: bytes, thinking: bool) -> Iterator[bytes]:
-    """The messages of a session as they are within their lines.
-
-    Raises `ValueError` at a line that is not as this program writes it, and at the end if a reply has
-    parts only. JSON has no raw line feed or quote within a text, so what ends a text is never part of it.
-    """
-    at, end = data.find(b"\n"), data.rfind(b"\n")
-    interrupted: set[bytes] = set()
-    while at < end:
-        after = data.find(b"\n", at + 1)
-        if message := MESSAGE.match(data, at):
-            stop = data.index(AFTER_CONTENT, message.end(), after)
-            raw = data[message.end() : stop]
-            if thinking and message[1]:
-                start = data.index(BEFORE_THINKING, stop, after) + len(BEFORE_THINKING)
-                raw += rb"\n\n" + data[start : data.index(AFTER_THINKING, start, after)]
-            interrupted.discard(message[2])
-            yield raw
-        elif part := PART_OF_REPLY.match(data, at):
-            interrupted.add(part[1])
-        elif not OTHER.match(data, at):
-            raise ValueError(at)
-        at = after
-    if interrupted:
-        raise ValueError(interrupted)
+    with contextlib.suppress(UnicodeDecodeError):
+        if PART_OF_REPLY not in data and not query.may_be_in(data):
+            return None
+    return parse(name, data).conversation
 
 
 def _text(entry: Entry, thinking: bool) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from chatcli.conversation.tree import Entry, Message
-from chatcli.store.sessions import listing
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.transcript import encode, entry_line, parse
@@ -177,22 +176,3 @@ def test_a_listing_leaves_nothing_in_the_folder(folder: SessionFolder) -> None:
     old_contents = {path: path.read_bytes() for path in folder.folder.iterdir()}
     json.dumps([vars(summary) for summary in folder.summaries()])
     assert old_contents == {path: path.read_bytes() for path in folder.folder.iterdir()}
-
-
-@pytest.mark.parametrize("end", ["\\", "\n", '"', "é", "😀", "\U0001f600\\", "plain"])
-def test_the_first_words_of_a_huge_line_are_read_without_the_rest(end: str) -> None:
-    """Cut at any byte of the letters there."""
-    for lead in range(14):
-        text = "a" * (listing.MAX_WORDS - lead) + end * 20
-        raw = json.dumps(text, ensure_ascii=lead % 2 == 0).encode()[1 : 1 + listing.MAX_WORDS]
-        cut = listing._beginning(raw)
-        assert text.startswith(cut.rstrip("\ufffd?"))
-        assert len(cut) > listing.MAX_WORDS - 30
-
-
-def test_a_session_with_a_huge_line_is_listed_by_its_first_words(folder: SessionFolder) -> None:
-    with folder.create("dog", model=None, system=None) as session:
-        session.append(Message("user", "woof " * (listing.MAX_LINE_BYTES // 4)), None)
-    (summary,) = folder.summaries()
-    assert (1, True) == (summary.turns, summary.first_words.startswith("woof woof"))
-    assert len(summary.first_words) <= listing.MAX_WORDS
