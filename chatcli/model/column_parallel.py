@@ -3,7 +3,6 @@
 Each core has some of them, as each device has in Megatron-LM (Shoeybi et al. 2019, section 3). No column
 depends on another, so the numbers stay the same.
 """
-# mypy: allow-subclassing-any
 
 from __future__ import annotations
 
@@ -72,50 +71,21 @@ class Columns:
         return mx.concatenate(products, axis=-1)
 
 
-class ColumnParallelLinear(nn.Linear):
-    """A linear layer on several cores."""
+def _on_cores(base: type, method: str) -> type:
+    """A class of such layers whose `method` multiplies on several cores."""
+    run = getattr(base, method)
 
-    columns: Columns
+    def call(self: Any, x: mx.array) -> Any:
+        return self.columns.product(x, run, self)
 
-    def __call__(self, x: mx.array) -> mx.array:
-        """[..., inputs] to [..., columns]."""
-        return self.columns.product(x, nn.Linear.__call__, self)
-
-
-class ColumnParallelQuantizedLinear(nn.QuantizedLinear):
-    """A quantized linear layer on several cores."""
-
-    columns: Columns
-
-    def __call__(self, x: mx.array) -> mx.array:
-        """[..., inputs] to [..., columns]."""
-        return self.columns.product(x, nn.QuantizedLinear.__call__, self)
-
-
-class ColumnParallelEmbedding(nn.Embedding):
-    """An embedding that is the output layer, too, on several cores."""
-
-    columns: Columns
-
-    def as_linear(self, x: mx.array) -> mx.array:
-        """[..., width] to logits [..., vocabulary]."""
-        return self.columns.product(x, nn.Embedding.as_linear, self)
-
-
-class ColumnParallelQuantizedEmbedding(nn.QuantizedEmbedding):
-    """A quantized embedding that is the output layer, too, on several cores."""
-
-    columns: Columns
-
-    def as_linear(self, x: mx.array) -> mx.array:
-        """[..., width] to logits [..., vocabulary]."""
-        return self.columns.product(x, nn.QuantizedEmbedding.as_linear, self)
+    return type(f"ColumnParallel{base.__name__}", (base,), {method: call})
 
 
 # Exactly these: what derives from them may compute in another way.
 COLUMN_PARALLEL = {
-    nn.Linear: ColumnParallelLinear,
-    nn.QuantizedLinear: ColumnParallelQuantizedLinear,
-    nn.Embedding: ColumnParallelEmbedding,
-    nn.QuantizedEmbedding: ColumnParallelQuantizedEmbedding,
+    nn.Linear: _on_cores(nn.Linear, "__call__"),
+    nn.QuantizedLinear: _on_cores(nn.QuantizedLinear, "__call__"),
+    # As the output layer, too.
+    nn.Embedding: _on_cores(nn.Embedding, "as_linear"),
+    nn.QuantizedEmbedding: _on_cores(nn.QuantizedEmbedding, "as_linear"),
 }

@@ -52,43 +52,31 @@ def cpu_cores() -> int:
 
 
 def room() -> int | None:
-    """The bytes that weights and cache may take; None where that is not known."""
-    return _gpu() or _system()
+    """The bytes that weights and cache may take; None where that is not known.
+
+    What MLX recommends for the GPU, else a part of its memory, or of the machine's.
+    """
+    with contextlib.suppress(ImportError):
+        import mlx.core as mx
+
+        if mx.default_device().type == mx.gpu:
+            info = mx.device_info()
+            if recommended := info.get("max_recommended_working_set_size"):
+                return int(recommended)
+            if physical := info.get("total_memory") or info.get("memory_size"):
+                return int(int(physical) * MODEL_SHARE)
+    with contextlib.suppress(OSError, ValueError):
+        return int(total() * MODEL_SHARE)
+    return None
 
 
 def total() -> int:
     """The machine's memory or the container's, whichever is less. Raises `OSError`, `ValueError`."""
-    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min([physical, *(limit for path in CGROUP_LIMITS if (limit := _number(path)))])
-
-
-def _number(path: str) -> int | None:
-    try:
-        return int(Path(path).read_text())
-    except (OSError, ValueError):  # there is no such file, or it says "max"
-        return None
-
-
-def _gpu() -> int | None:
-    """What MLX recommends for the GPU, or a part of its memory; None on a CPU and without MLX."""
-    try:
-        import mlx.core as mx
-    except ImportError:
-        return None
-    if mx.default_device().type != mx.gpu:
-        return None
-    info = mx.device_info()
-    if recommended := info.get("max_recommended_working_set_size"):
-        return int(recommended)
-    physical = info.get("total_memory") or info.get("memory_size")
-    return int(int(physical) * MODEL_SHARE) if physical else None
-
-
-def _system() -> int | None:
-    try:
-        return int(total() * MODEL_SHARE)
-    except (OSError, ValueError):
-        return None
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for path in CGROUP_LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # there is no such file, or it says "max"
+            limits.append(int(Path(path).read_text()))
+    return min(limits)
 
 
 def used() -> int:
@@ -107,19 +95,13 @@ def hold(limit: int | None) -> Callable[[], None]:
     """
     import mlx.core as mx
 
-    undo: list[Callable[[], object]] = []
+    undo = contextlib.ExitStack()
     if limit is not None:
-        memory_limit = mx.set_memory_limit(limit)
-        undo.append(lambda: mx.set_memory_limit(memory_limit))
+        undo.callback(mx.set_memory_limit, mx.set_memory_limit(limit))
     if recommended := mx.device_info().get("max_recommended_working_set_size"):
-        wired_limit = mx.set_wired_limit(min(int(recommended), limit or int(recommended)))
-        undo.append(lambda: mx.set_wired_limit(wired_limit))
-
-    def restore() -> None:
-        for change in undo:
-            change()
-
-    return restore
+        wired_limit = min(int(recommended), limit or int(recommended))
+        undo.callback(mx.set_wired_limit, mx.set_wired_limit(wired_limit))
+    return undo.close
 
 
 @contextlib.contextmanager

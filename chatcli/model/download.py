@@ -70,52 +70,34 @@ class LargeFile:
         return folder / "blobs" / f"{self.sha256}.incomplete"
 
     def bytes_here(self, folder: Path) -> int:
-        for path in (self.blob(folder), self.part(folder)):
+        # In this order, or it might be renamed in between.
+        for path in (self.part(folder), self.blob(folder)):
             if path.is_file():
                 return min(path.stat().st_size, self.size)
         return 0
 
 
-class ProgressReporter:
-    """Sends how many bytes of the files are here, every `REPORT_SECONDS` until it is closed."""
+@contextmanager
+def reporting(files: Sequence[LargeFile], folder: Path, total: int) -> Iterator[None]:
+    """Send how many bytes of large files are here while the block runs; `total` is of all files."""
+    closed = threading.Event()
 
-    def __init__(self, done: dict[str, int], total: int) -> None:
-        """`done` is the bytes of each file that are here, `total` those of all files together."""
-        self.done, self._total = done, total
-        self._closed = threading.Event()
-        self._report()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+    def report() -> None:
+        send(done=sum(file.bytes_here(folder) for file in files), total=total, files=len(files))
 
-    def _run(self) -> None:
-        while not self._closed.wait(REPORT_SECONDS):
-            self._report()
+    def run() -> None:
+        while not closed.wait(REPORT_SECONDS):
+            report()
 
-    def _report(self) -> None:
-        send(done=sum(self.done.values()), total=self._total, files=len(self.done))
-
-    def close(self) -> None:
-        self._closed.set()
-        self._thread.join()
-        self._report()
-
-    def progress_bar(self, name: str) -> type:
-        """The tqdm class for `http_get`, which counts the bytes of one file."""
-        done = self.done
-
-        class Bar:
-            def __init__(self, initial: int = 0, **_: Any) -> None:
-                done[name] = initial
-
-            def update(self, count: float | None = 1) -> None:
-                done[name] += int(count or 0)
-
-            def __enter__(self) -> Bar:
-                return self
-
-            def __exit__(self, *_: object) -> None: ...
-
-        return Bar
+    report()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        closed.set()
+        thread.join()
+        report()
 
 
 def send(**message: Any) -> None:
@@ -124,7 +106,12 @@ def send(**message: Any) -> None:
 
 def main(name: str) -> None:
     """Download `name` and send its folder, or an error of one sentence."""
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+    def exit_with_parent() -> None:
+        sys.stdin.buffer.read()
+        os._exit(1)
+
+    threading.Thread(target=exit_with_parent, daemon=True).start()
     constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES
     try:
         send(folder=str(fetch(name)))
@@ -135,11 +122,6 @@ def main(name: str) -> None:
         # Nobody sees this process's own traceback.
         send(error=f"The download of '{name}' failed: {type(error).__name__}: {error}")
         os._exit(1)
-
-
-def _exit_with_parent() -> None:
-    sys.stdin.buffer.read()
-    os._exit(1)
 
 
 def fetch(name: str) -> Path:
@@ -174,25 +156,25 @@ def fetch_large(name: str, revision: str, folder: Path, files: Sequence[Any]) ->
     ]
     names = {file.name for file in large}
     small_bytes = sum(file.size or 0 for file in files if file.rfilename not in names)
-    done = {file.name: file.bytes_here(folder) for file in large}
     total = small_bytes + sum(file.size for file in large)
     (folder / "blobs").mkdir(parents=True, exist_ok=True)
-    needed, free = total - sum(done.values()), shutil.disk_usage(folder).free
+    needed = total - sum(file.bytes_here(folder) for file in large)
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise DownloadRefused(
             f"'{name}' needs {file_size(needed)} more on the disk of {folder.parent}, where "
             f"{file_size(free)} are free: free some space, or set HF_HOME to a folder on another disk."
         )
-    reporter, pool = ProgressReporter(done, total), ThreadPoolExecutor(PARALLEL_FILES)
-    try:
-        list(pool.map(lambda file: fetch_one(name, revision, folder, file, reporter), large))
-    finally:
-        # After an error the other files are in the middle of a read: they end with the process.
-        pool.shutdown(wait=False, cancel_futures=True)
-        reporter.close()
+    pool = ThreadPoolExecutor(PARALLEL_FILES)
+    with reporting(large, folder, total):
+        try:
+            list(pool.map(lambda file: fetch_one(name, revision, folder, file), large))
+        finally:
+            # After an error the other files are in the middle of a read: they end with the process.
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
-def fetch_one(name: str, revision: str, folder: Path, file: LargeFile, reporter: ProgressReporter) -> None:
+def fetch_one(name: str, revision: str, folder: Path, file: LargeFile) -> None:
     """Download one file, resuming what is there. Raises `DownloadRefused` if its checksum is wrong."""
     blob, part = file.blob(folder), file.part(folder)
     if blob.exists() or file.size > constants.MAX_HTTP_DOWNLOAD_SIZE:
@@ -216,7 +198,6 @@ def fetch_one(name: str, revision: str, folder: Path, file: LargeFile, reporter:
             resume_size=output.tell(),
             headers=headers,
             expected_size=file.size,
-            tqdm_class=reporter.progress_bar(file.name),
         )
         output.flush()
         with part.open("rb") as downloaded:

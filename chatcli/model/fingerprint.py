@@ -116,21 +116,15 @@ def of_files(folder: Path, config: Mapping[str, Any], *, weights: bool) -> str:
     """
     digest = hashlib.sha256(_without_noise(config).encode())
     for path in sorted(folder.glob("*.safetensors")) if weights else ():
-        digest.update(f"{path.name} {path.stat().st_size} ".encode())
-        for block in _sampled_blocks(path):
-            digest.update(block)
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size} ".encode())
+        with path.open("rb") as file:
+            header_length = file.read(8)
+            digest.update(header_length)
+            digest.update(file.read(min(int.from_bytes(header_length, "little"), size)))
+            if size <= WHOLE_FILE_BYTES:
+                digest.update(file.read())
+            for number in range(BLOCKS) if size > WHOLE_FILE_BYTES else ():
+                file.seek(number * (size - BLOCK_BYTES) // (BLOCKS - 1))
+                digest.update(file.read(BLOCK_BYTES))
     return digest.hexdigest()
-
-
-def _sampled_blocks(path: Path) -> Iterator[bytes]:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header_length = file.read(8)
-        yield header_length
-        yield file.read(min(int.from_bytes(header_length, "little"), size))
-        if size <= WHOLE_FILE_BYTES:
-            yield file.read()
-            return
-        for number in range(BLOCKS):
-            file.seek(number * (size - BLOCK_BYTES) // (BLOCKS - 1))
-            yield file.read(BLOCK_BYTES)

@@ -117,101 +117,91 @@ def load(
     """
     with _loadable(name):
         folder = locate.resolve(name, on_download, from_session=from_session)
-        return _load(name, folder, on_progress, trust_remote_code, model_options, needs_chat_template, ranks)
-
-
-def _load(
-    name: str,
-    folder: Path,
-    on_progress: ProgressCallback,
-    trust_remote_code: bool,
-    model_options: ModelOptions,
-    needs_chat_template: bool,
-    ranks: Ranks,
-) -> LoadedModel:
-    adapter_path = model_options.adapter_path
-    adapter_config = adapter.config_digest(Path(adapter_path)) if adapter_path else ""
-    _check_files(folder, name)
-    _check_config(folder, name)
-    sources = own_code.read(folder)
-    code = own_code.digest_of(sources)
-    trust_remote_code = trust_remote_code or (trust.is_approved(name, code) and own_code.is_all_here(folder))
-    if trust_remote_code and (problem := own_code.problem(folder, sources)):
-        raise ModelBroken(
-            f"The code of the model '{name}' cannot be run: {problem}. Copy the files that it needs into it."
+        adapter_path = model_options.adapter_path
+        adapter_config = adapter.config_digest(Path(adapter_path)) if adapter_path else ""
+        _check_files(folder, name)
+        _check_config(folder, name)
+        sources = own_code.read(folder)
+        code = own_code.digest_of(sources)
+        trust_remote_code = trust_remote_code or (
+            trust.is_approved(name, code) and own_code.is_all_here(folder)
         )
-    with (
-        _tokenizer_explained(name, folder),
-        _own_code_explained(name, folder, code, trust_remote_code),
-        own_code.loaded_from(folder, sources if trust_remote_code else {}),
-    ):
-        model, tokenizer, config, sharing = sharding.load(
-            ranks, folder, name, trust_remote_code, model_options.pipeline
-        )
-    # Its warnings would be written across the screen.
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    if not any(tokenizer.encode(text, add_special_tokens=False) for text in PROBES):
-        raise ModelBroken(_no_tokenizer(name, inspect.tokenizer_problem(folder) or "it makes no tokens"))
-    if needs_chat_template and not tokenizer.has_chat_template:
-        raise NoChatTemplate(
-            f"The model '{name}' has no chat template, so it cannot hold a conversation: "
-            "choose a chat ('instruct') model with -m."
-        )
-    if adapter_path:
-        try:
-            load_adapters(model, adapter_path)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
-            # The first line says what is wrong, the second where.
-            lines = (str(error).strip() or type(error).__name__).splitlines()[:2]
-            reason = " ".join(line.strip() for line in lines)
+        if trust_remote_code and (problem := own_code.problem(folder, sources)):
             raise ModelBroken(
-                f"The adapter in '{adapter_path}' cannot be used with the model '{name}': {reason}"
-            ) from error
-        model.eval()
-    # After the adapter, which is lazily read too: what is hashed is what computes.
-    weights = fingerprint.read_weights(model, on_progress)
-    cores = column_parallel.cores()
-    column_parallel.split(model, cores)
-    # What else was read by its path: nothing may have changed between hashing and loading.
-    sources_now = own_code.read(folder)
-    is_changed = code != own_code.digest_of(sources_now)
-    if trust_remote_code:
-        is_changed |= bool(own_code.problem(folder, sources_now))
-    if is_changed or (adapter_path and adapter_config != adapter.config_digest(Path(adapter_path))):
-        raise ModelBroken(f"The model '{name}' changed while it was loaded: start again.")
-    if model_options.kv_bits is not None:
-        prompt_cache.check_quantized(model, model_options)
-    default_step = CPU_PREFILL_STEP if mx.default_device().type == mx.cpu else GPU_PREFILL_STEP
-    step = ranks.all_min(model_options.prefill_step_size or default_step)
-    layout = prompt_cache.layout(prompt_cache.new(model, model_options))
-    dtypes = " ".join(sorted({str(weight.dtype) for _, weight in tree_flatten(model.parameters())}))
-    # An image would have to be brought to every rank.
-    processor = _image_processor(model, config, tokenizer) if ranks.size == 1 else None
-    own_fingerprint = fingerprint.of_computation(
-        # A matrix library may round a column otherwise in a product of fewer.
-        *(config, layout, dtypes, f"step {step}", f"cores {cores}", weights),
-        # Code that no configuration of the tokenizer or the model names runs only where all may.
-        *(code if trust_remote_code or inspect.own_code(folder) else "", adapter_config),
-    )
-    return LoadedModel(
-        name,
-        model,
-        tokenizer,
-        sharding.fingerprint(
-            ranks,
+                f"The code of the model '{name}' cannot be run: {problem}. "
+                "Copy the files that it needs into it."
+            )
+        with (
+            _explained(name, folder, code, trust_remote_code),
+            own_code.loaded_from(folder, sources if trust_remote_code else {}),
+        ):
+            model, tokenizer, config, sharing = sharding.load(
+                ranks, folder, name, trust_remote_code, model_options.pipeline
+            )
+        # Its warnings would be written across the screen.
+        logging.getLogger("transformers").setLevel(logging.ERROR)
+        if not any(tokenizer.encode(text, add_special_tokens=False) for text in PROBES):
+            raise ModelBroken(_no_tokenizer(name, inspect.tokenizer_problem(folder) or "it makes no tokens"))
+        if needs_chat_template and not tokenizer.has_chat_template:
+            raise NoChatTemplate(
+                f"The model '{name}' has no chat template, so it cannot hold a conversation: "
+                "choose a chat ('instruct') model with -m."
+            )
+        if adapter_path:
+            try:
+                load_adapters(model, adapter_path)
+            except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+                # The first line says what is wrong, the second where.
+                lines = (str(error).strip() or type(error).__name__).splitlines()[:2]
+                reason = " ".join(line.strip() for line in lines)
+                raise ModelBroken(
+                    f"The adapter in '{adapter_path}' cannot be used with the model '{name}': {reason}"
+                ) from error
+            model.eval()
+        # After the adapter, which is lazily read too: what is hashed is what computes.
+        weights = fingerprint.read_weights(model, on_progress)
+        cores = column_parallel.cores()
+        column_parallel.split(model, cores)
+        # What else was read by its path: nothing may have changed between hashing and loading.
+        sources_now = own_code.read(folder)
+        is_changed = code != own_code.digest_of(sources_now)
+        if trust_remote_code:
+            is_changed |= bool(own_code.problem(folder, sources_now))
+        if is_changed or (adapter_path and adapter_config != adapter.config_digest(Path(adapter_path))):
+            raise ModelBroken(f"The model '{name}' changed while it was loaded: start again.")
+        if model_options.kv_bits is not None:
+            prompt_cache.check_quantized(model, model_options)
+        default_step = CPU_PREFILL_STEP if mx.default_device().type == mx.cpu else GPU_PREFILL_STEP
+        step = ranks.all_min(model_options.prefill_step_size or default_step)
+        layout = prompt_cache.layout(prompt_cache.new(model, model_options))
+        dtypes = " ".join(sorted({str(weight.dtype) for _, weight in tree_flatten(model.parameters())}))
+        # An image would have to be brought to every rank.
+        processor = _image_processor(model, config, tokenizer) if ranks.size == 1 else None
+        own_fingerprint = fingerprint.of_computation(
+            # A matrix library may round a column otherwise in a product of fewer.
+            *(config, layout, dtypes, f"step {step}", f"cores {cores}", weights),
+            # Code that no configuration of the tokenizer or the model names runs only where all may.
+            *(code if trust_remote_code or inspect.own_code(folder) else "", adapter_config),
+        )
+        return LoadedModel(
             name,
-            sharing,
-            own_fingerprint,
-            # Of a pipeline, a rank may have only the weight files of its own layers.
-            lambda: fingerprint.of_files(folder, config, weights=sharing == "tensor"),
-        ),
-        _context(config),
-        step,
-        default_sampling(_generation_config(folder)),
-        model_options,
-        processor,
-        expected=ExpectedCache(model, model_options),
-    )
+            model,
+            tokenizer,
+            sharding.fingerprint(
+                ranks,
+                name,
+                sharing,
+                own_fingerprint,
+                # Of a pipeline, a rank may have only the weight files of its own layers.
+                lambda: fingerprint.of_files(folder, config, weights=sharing == "tensor"),
+            ),
+            _context(config),
+            step,
+            default_sampling(inspect.read_json(folder / "generation_config.json")),
+            model_options,
+            processor,
+            expected=ExpectedCache(model, model_options),
+        )
 
 
 @contextlib.contextmanager
@@ -230,40 +220,32 @@ def _loadable(name: str) -> Iterator[None]:
         raise ModelBroken(f"The model '{name}' cannot be loaded: {reason}") from error
 
 
-@contextlib.contextmanager
-def _tokenizer_explained(name: str, folder: Path) -> Iterator[None]:
-    """Say of what a broken tokenizer makes mlx-lm and transformers raise that it is the tokenizer."""
-    try:
-        yield
-    except (ChatcliError, RankLost):
-        raise
-    except BaseException as error:
-        # As in `_loadable`. Looked for only now, since a large vocabulary takes a while to read.
-        if problem := inspect.tokenizer_problem(folder):
-            raise ModelBroken(_no_tokenizer(name, problem)) from error
-        raise
-
-
 def _no_tokenizer(name: str, problem: str) -> str:
     return f"The model '{name}' has no tokenizer that works: {problem}. Copy the model's files again."
 
 
 @contextlib.contextmanager
-def _own_code_explained(name: str, folder: Path, code: str, trust_remote_code: bool) -> Iterator[None]:
-    """Translate what mlx-lm and transformers raise for a model whose own code may not run."""
+def _explained(name: str, folder: Path, code: str, trust_remote_code: bool) -> Iterator[None]:
+    """Translate what a model's own code that may not run, or a broken tokenizer, makes mlx-lm raise."""
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (ChatcliError, RankLost):
+        raise
+    except BaseException as error:
+        # As in `_loadable`.
         reason = str(error)
-        lacks_tokenizer = "tokenizer" in reason and inspect.own_code(folder)
-        if trust_remote_code or not ("trust_remote_code" in reason or lacks_tokenizer):
-            raise
-        raise CodeNotTrusted(
-            f"The model '{name}' needs code that comes with it, which can do on this machine "
-            "whatever you can: if you trust whoever made it, give --trust-remote-code.",
-            name,
-            code if own_code.is_all_here(folder) else "",
-        ) from error
+        names_code = "trust_remote_code" in reason or ("tokenizer" in reason and inspect.own_code(folder))
+        if isinstance(error, OSError | ValueError) and names_code and not trust_remote_code:
+            raise CodeNotTrusted(
+                f"The model '{name}' needs code that comes with it, which can do on this machine "
+                "whatever you can: if you trust whoever made it, give --trust-remote-code.",
+                name,
+                code if own_code.is_all_here(folder) else "",
+            ) from error
+        # Looked for only now, since a large vocabulary takes a while to read.
+        if problem := inspect.tokenizer_problem(folder):
+            raise ModelBroken(_no_tokenizer(name, problem)) from error
+        raise
 
 
 def _check_files(folder: Path, name: str) -> None:
@@ -340,14 +322,6 @@ def _image_processor(model: Any, config: dict[str, Any], tokenizer: Any) -> Any:
 
 
 # The makers' own sampling
-
-
-def _generation_config(folder: Path) -> dict[str, Any]:
-    """The model's generation_config.json; empty if it cannot be read, because all has a default."""
-    try:
-        return dict(json.loads(inspect.read_regular(folder / "generation_config.json")))
-    except (OSError, ValueError, TypeError, RecursionError):
-        return {}
 
 
 def default_sampling(config: Mapping[str, Any]) -> Sampling:
