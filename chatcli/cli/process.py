@@ -143,9 +143,9 @@ def approve_and_start_again(error: CodeNotTrusted) -> None:
         return
     question = f"Run the code of {clean_line(error.model)} on this machine, until it changes?"
     if typer.confirm(question, err=True):
-        from chatcli.model import trust
+        from chatcli.model import own_code
 
-        trust.approve(error.model, error.digest)
+        own_code.approve(error.model, error.digest)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 

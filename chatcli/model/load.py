@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import math
@@ -18,6 +19,7 @@ from chatcli.errors import (
     ChatcliError,
     CodeNotTrusted,
     ModelBroken,
+    ModelNotFound,
     NoChatTemplate,
     RankLost,
 )
@@ -37,7 +39,6 @@ from mlx_lm.utils import load_adapters, tree_flatten
 
 from chatcli.kv.expected import ExpectedCache
 from chatcli.model import (
-    adapter,
     column_parallel,
     device,
     fingerprint,
@@ -46,7 +47,6 @@ from chatcli.model import (
     locate,
     own_code,
     sharding,
-    trust,
 )
 from chatcli.model.fingerprint import ProgressCallback
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
@@ -118,13 +118,13 @@ def load(
     with _loadable(name):
         folder = locate.resolve(name, on_download, from_session=from_session)
         adapter_path = model_options.adapter_path
-        adapter_config = adapter.config_digest(Path(adapter_path)) if adapter_path else ""
+        adapter_config = _adapter_digest(Path(adapter_path)) if adapter_path else ""
         _check_files(folder, name)
         _check_config(folder, name)
         sources = own_code.read(folder)
         code = own_code.digest_of(sources)
         trust_remote_code = trust_remote_code or (
-            trust.is_approved(name, code) and own_code.is_all_here(folder)
+            own_code.is_approved(name, code) and own_code.is_all_here(folder)
         )
         if trust_remote_code and (problem := own_code.problem(folder, sources)):
             raise ModelBroken(
@@ -167,7 +167,7 @@ def load(
         is_changed = code != own_code.digest_of(sources_now)
         if trust_remote_code:
             is_changed |= bool(own_code.problem(folder, sources_now))
-        if is_changed or (adapter_path and adapter_config != adapter.config_digest(Path(adapter_path))):
+        if is_changed or (adapter_path and adapter_config != _adapter_digest(Path(adapter_path))):
             raise ModelBroken(f"The model '{name}' changed while it was loaded: start again.")
         if model_options.kv_bits is not None:
             prompt_cache.check_quantized(model, model_options)
@@ -202,6 +202,24 @@ def load(
             processor,
             expected=ExpectedCache(model, model_options),
         )
+
+
+def _adapter_digest(folder: Path) -> str:
+    """A digest of how an adapter changes its model; its weights are hashed as they are loaded.
+
+    Raises `ModelNotFound` where mlx-lm could not read one of its two files.
+    """
+    for name, most in (("adapters.safetensors", 0), ("adapter_config.json", inspect.MAX_JSON_BYTES)):
+        try:
+            data = inspect.read_regular(folder / name, most)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ModelNotFound(
+                f"The adapter in '{folder}' cannot be read ({name}: {reason}): --adapter-path takes "
+                "a folder with adapter_config.json and adapters.safetensors, and a session that keeps it "
+                "goes on without it if its model is named again with -m."
+            ) from error
+    return hashlib.sha256(data).hexdigest()
 
 
 @contextlib.contextmanager

@@ -1,10 +1,15 @@
-"""Python code that comes with a model: which files, a digest of them, and running what was digested."""
+"""Python code that comes with a model: which files, a digest of them, who let it run, and running just that.
+
+`--trust-remote-code` lets it run once. From then on it runs if its digest is in a private file of approvals.
+No setting does that, or any model that a session names would run its code.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import importlib.util
+import json
 import os
 import py_compile
 import sys
@@ -12,6 +17,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+import platformdirs
+
+from chatcli import files
 from chatcli.errors import ModelBroken
 from chatcli.model import inspect
 from chatcli.text import shorten
@@ -22,6 +30,7 @@ CONFIGS = (
     *("video_preprocessor_config.json", "image_processor_config.json", "generation_config.json"),
 )
 CLASSES_FIELD, FILE_FIELD = "auto_map", "model_file"
+APPROVALS = "trusted-code.json"
 COMPILED = (".pyc", ".pyo", ".so", ".pyd", ".dylib")
 # Between a repository's name and a class of its own, in the first field.
 ELSEWHERE = "--"
@@ -44,9 +53,9 @@ def read(folder: Path) -> dict[str, bytes]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):  # which follows no link to a folder
+    for parent, folders, names in os.walk(folder):  # which follows no link to a folder
         folders[:] = [name for name in folders if not Path(parent, name).is_symlink()]
-        for path in (Path(parent, name) for name in files if name.endswith(".py")):
+        for path in (Path(parent, name) for name in names if name.endswith(".py")):
             if not path.is_symlink() or _is_of_hub(path, folder):
                 yield path
 
@@ -85,10 +94,10 @@ def problem(folder: Path, code: Mapping[str, bytes]) -> str:
         may_be_there = path.is_absolute() or ".." in path.parts or os.path.lexists(folder / path)
         if ELSEWHERE not in name and name not in code and may_be_there:
             return f"its configuration names '{shorten(name, 80)}', which is not a .py file in its folder"
-    for parent, folders, files in os.walk(folder) if any(named(folder)) else ():
+    for parent, folders, names in os.walk(folder) if any(named(folder)) else ():
         if Path(parent).name == "__pycache__":
             continue  # nothing there is used
-        for place in (Path(parent, each) for each in (*folders, *files)):
+        for place in (Path(parent, each) for each in (*folders, *names)):
             shown = place.relative_to(folder).as_posix()
             if place.suffix in COMPILED:
                 return f"its {shown} is compiled code, which cannot be read"
@@ -155,3 +164,35 @@ def _compile(source: Path, data: bytes, path: Path) -> None:
         doraise=True,
         invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
     )
+
+
+# Approvals
+
+
+def approvals_path() -> Path:
+    """The file of approvals, in the user's own data folder."""
+    return platformdirs.user_data_path("chatcli") / APPROVALS
+
+
+def _approvals() -> dict[str, str]:
+    """The digest that was approved, by model; empty if there is no such file or it is damaged."""
+    try:
+        approvals = json.loads(inspect.read_regular(approvals_path()))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return approvals if isinstance(approvals, dict) else {}
+
+
+def is_approved(model: str, digest: str) -> bool:
+    """Whether this code of this model may run. A model without code has nothing to approve."""
+    return bool(digest) and _approvals().get(model) == digest
+
+
+def approve(model: str, digest: str) -> None:
+    """Let this code of this model run from now on, until it changes. Raises `FolderError`."""
+    with files.explained(f"write {approvals_path()}"):
+        files.make_private(approvals_path().parent)
+        location = files.Location.of_file(approvals_path())
+        with location.parent.locked():
+            data = json.dumps({**_approvals(), model: digest}, indent=1, sort_keys=True).encode()
+            files.replace(location, data, location.parent)

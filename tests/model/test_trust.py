@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.errors import CodeNotTrusted, ModelBroken, ModelNotFound
-from chatcli.model import own_code, trust
+from chatcli.model import own_code
 from chatcli.model.load import load
 from tests.support.program import Program
 from tests.support.terminal import Terminal
@@ -58,8 +58,8 @@ def refusal(name: str) -> CodeNotTrusted:
 def test_code_that_was_approved_runs_until_it_changes(folder: Path) -> None:
     error = refusal(str(folder))
     assert not (folder / "ran").exists()
-    trust.approve(error.model, error.digest)
-    assert 0o600 == stat.S_IMODE(trust.path().stat().st_mode)
+    own_code.approve(error.model, error.digest)
+    assert 0o600 == stat.S_IMODE(own_code.approvals_path().stat().st_mode)
     assert load(str(folder)).context
     (folder / "ran").unlink()
     (folder / "arch.py").write_text(ARCHITECTURE + "# changed\n")
@@ -72,16 +72,16 @@ def test_code_that_was_approved_runs_until_it_changes(folder: Path) -> None:
 
 def test_an_approval_is_of_one_model(folder: Path) -> None:
     error = refusal(str(folder))
-    trust.approve(error.model, error.digest)
+    own_code.approve(error.model, error.digest)
     refusal(str(shutil.copytree(folder, folder.with_name("copy"))))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"x": 1}'])
 def test_a_damaged_file_of_approvals_approves_nothing(text: str, folder: Path) -> None:
-    trust.path().parent.mkdir(parents=True)
-    trust.path().write_text(text)
+    own_code.approvals_path().parent.mkdir(parents=True)
+    own_code.approvals_path().write_text(text)
     error = refusal(str(folder))
-    trust.approve(error.model, error.digest)
+    own_code.approve(error.model, error.digest)
     assert load(str(folder)).context
 
 
@@ -89,7 +89,7 @@ def test_a_damaged_file_of_approvals_approves_nothing(text: str, folder: Path) -
 def test_code_that_lies_elsewhere_cannot_be_approved(fields: dict[str, object], folder: Path) -> None:
     update_json(folder / "config.json", **{"model_file": "arch.py", **fields})
     assert not own_code.is_all_here(folder)
-    trust.approve(str(folder), own_code.digest(folder))
+    own_code.approve(str(folder), own_code.digest(folder))
     if "model_file" in fields:
         assert "" == refusal(str(folder)).digest
 
@@ -175,7 +175,7 @@ def compiled(folder: Path, text: str, target: Path) -> None:
 
 def test_bytecode_in_the_folder_does_not_run_in_place_of_what_was_approved(folder: Path) -> None:
     error = refusal(str(folder))
-    trust.approve(error.model, error.digest)
+    own_code.approve(error.model, error.digest)
     evil = folder.parent / "evil"
     compiled(folder, OTHER.format(str(evil)), Path(importlib.util.cache_from_source(str(folder / "arch.py"))))
     assert load(str(folder)).context
@@ -252,7 +252,7 @@ def test_code_that_is_no_plain_file_of_the_folder_does_not_run(
     update_json(folder / "config.json", **config)
     update_json(folder / "tokenizer_config.json", **tokenizer)
     assert not own_code.is_all_here(folder)
-    trust.approve(str(folder), own_code.digest(folder))
+    own_code.approve(str(folder), own_code.digest(folder))
     assert "" == refusal(str(folder)).digest
     with pytest.raises(ModelBroken, match=r"The code of the model .* cannot be run: its"):
         load(str(folder), trust_remote_code=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from chatcli import files
 from chatcli.files import Location
-from chatcli.model import own_code, trust
+from chatcli.model import own_code
 from chatcli.store.sessions import listing, marker
 from chatcli.tui.terminal import identify
 from tests import ROOT
@@ -108,7 +108,7 @@ class Program:
 
     def approve_code(self) -> None:
         """Let the code of this program's model run, as a person does who is asked."""
-        path = self.home / "data" / "chatcli" / trust.FILE_NAME
+        path = self.home / "data" / "chatcli" / own_code.APPROVALS
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({str(self.model.resolve()): own_code.digest(self.model)}))
 
