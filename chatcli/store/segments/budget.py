@@ -40,14 +40,12 @@ def estimate(sessions: Path | Location) -> int:
 
     Names are hashes, so files fall evenly into the 256 folders of a model.
     """
-    return sum(map(_estimate, inventory.models(Location.of(sessions))))
-
-
-def _estimate(folder: Location) -> int:
-    sampled = list(inventory.sizes(folder, SAMPLED_SHARDS))
-    if len(sampled) < MIN_SAMPLED_FILES:
-        return sum(inventory.sizes(folder))
-    return sum(sampled) * 256 // len(SAMPLED_SHARDS)
+    used = 0
+    for folder in inventory.models(sessions):
+        sampled = list(inventory.sizes(folder, SAMPLED_SHARDS))
+        is_few = len(sampled) < MIN_SAMPLED_FILES
+        used += sum(inventory.sizes(folder)) if is_few else sum(sampled) * 256 // len(SAMPLED_SHARDS)
+    return used
 
 
 class Budget:

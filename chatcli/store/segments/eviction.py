@@ -220,7 +220,7 @@ def remove(removals: Iterable[Removal]) -> int:
     removals, freed, problems = list(removals), 0, []
     for removal in sorted(removals, key=lambda removal: removal.keep > 0):
         try:
-            freed += _shortened(removal) if removal.keep else _deleted(removal.path)
+            freed += _deleted(removal.path) if not removal.keep else _shortened(removal)
         except OSError as error:
             problems.append(error)
     for folder in {removal.path.parent for removal in removals}:
@@ -235,11 +235,7 @@ def _deleted(path: Location) -> int:
     """Raises `PermissionError` for a name that this program gives to no file that may go."""
     if not inventory.is_ours(path.name) and not files.UNNAMED_FILE.fullmatch(path.name):
         raise PermissionError(errno.EPERM, f"{path} is not a file of chatcli's")
-    size = _size(path)
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-        return size
-    return 0
+    return inventory.removed(path)
 
 
 def _shortened(removal: Removal) -> int:

@@ -25,10 +25,10 @@ from chatcli.store.segments.catalog import (
 )
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Container
 
+KINDS: tuple[Kind, ...] = ("rows", "state")
 # The folder of what is being written.
 TEMPORARY = "tmp"
 MODEL_NAME = re.compile("[0-9a-f]{32}")
-NOT_NUMBERS = "its metadata is not numeric"
 
 
 @dataclass(frozen=True)
@@ -117,31 +117,25 @@ def sizes(folder: Location, only: Collection[str] | None = None) -> Iterator[int
 
 def usage(sessions: Path | Location) -> list[Usage]:
     """What each model's checkpoints take in a sessions folder. Raises `OSError`."""
-    return [_usage_of(folder) for folder in models(sessions)]
-
-
-def _usage_of(folder: Location) -> Usage:
-    sizes: dict[str, list[int]] = {f".rows{SUFFIX}": [], f".state{SUFFIX}": [], DAMAGED: []}
-    inside = 0
-    for path, entry in entries(folder):
-        ending = next((known for known in sizes if entry.name.endswith(known)), None)
-        if ending:
+    usages = []
+    for folder in models(sessions):
+        sizes: dict[str, list[int]] = {f".rows{SUFFIX}": [], f".state{SUFFIX}": [], DAMAGED: []}
+        segments = 0
+        for path, entry in entries(folder):
+            if (ending := next((known for known in sizes if entry.name.endswith(known)), None)) is None:
+                continue
             with contextlib.suppress(FileNotFoundError):
                 sizes[ending].append(entry.stat(follow_symlinks=False).st_size)
-                inside += _segments_in(path)
-    rows, states, damaged = sizes.values()
-    return Usage(folder.name, len(rows), inside, sum(rows), len(states), sum(states), sum(damaged))
-
-
-def _segments_in(path: Location) -> int:
-    """How many segments' rows a file holds. Only one that holds several is opened."""
-    if not holds_several(path.name):
-        return int(path.name.endswith(f".rows{SUFFIX}"))
-    try:
-        with Container(path) as file:
-            return len(catalog.segment_ends(file))
-    except (OSError, SegmentDamaged):
-        return 0
+            if not holds_several(entry.name):
+                segments += ending == f".rows{SUFFIX}"
+                continue
+            with contextlib.suppress(OSError, SegmentDamaged), Container(path) as file:
+                segments += len(catalog.segment_ends(file))
+        rows, states, damaged = sizes.values()
+        usages.append(
+            Usage(folder.name, len(rows), segments, sum(rows), len(states), sum(states), sum(damaged))
+        )
+    return usages
 
 
 def holds_several(name: str) -> bool:
@@ -157,19 +151,14 @@ def clear(sessions: Path | Location) -> int:
         with contextlib.suppress(FileNotFoundError):
             root.names()  # raises for a file or a folder that is closed
         for model in models(root):
-            for shard in [*shards(model), model / TEMPORARY]:
-                freed += sum(map(_removed, [shard / name for name in _own_names(shard)]))
-                _remove_empty(shard)
-            _remove_empty(model)
-        _remove_empty(root / "kv")
+            shared = [*shards(model), model / TEMPORARY]
+            for folder in shared:
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    freed += sum(removed(folder / name) for name in folder.names() if is_ours(name))
+            for folder in (*shared, model, root / "kv"):
+                with contextlib.suppress(OSError):  # what is not ours stays, and what is being written
+                    folder.rmdir()
     return freed
-
-
-def _own_names(folder: Location) -> list[str]:
-    """The names in a folder of a model that this program gives. Raises `OSError`."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return [name for name in folder.names() if is_ours(name)]
-    return []
 
 
 def is_ours(name: str) -> bool:
@@ -179,18 +168,13 @@ def is_ours(name: str) -> bool:
     )
 
 
-def _removed(path: Location) -> int:
+def removed(path: Location) -> int:
     """Remove a file. Returns its bytes. Another process may have been first. Raises `OSError`."""
     with contextlib.suppress(FileNotFoundError):
         size = path.stat().st_size
         path.unlink()
         return size
     return 0
-
-
-def _remove_empty(folder: Location) -> None:
-    with contextlib.suppress(OSError):  # what is not ours stays, and what is being written
-        folder.rmdir()
 
 
 def total_bytes(sessions: Path | Location) -> int:
@@ -242,10 +226,9 @@ def _checked_kind(file: Container) -> Kind:
         raise SegmentDamaged("it is no segment of this format")
     if metadata.get("fingerprint") != file.path.parent.parent.name:
         raise SegmentDamaged("it belongs to another model")
-    if metadata.get("kind") == "rows":
-        return "rows"
-    if metadata.get("kind") == "state":
-        return "state"
+    for kind in KINDS:
+        if metadata.get("kind") == kind:
+            return kind
     raise SegmentDamaged("it is neither rows nor state")
 
 
@@ -253,40 +236,34 @@ def verify(sessions: Path | Location) -> Iterator[Problem]:
     """Read every byte of every checkpoint and give the files that are damaged. Raises `OSError`."""
     for folder in models(sessions):
         for path, _ in entries(folder):
-            # What has another name is set aside already, or none of ours.
-            if catalog.last_id(path.name) is not None and (reason := _problem_of(path)):
-                yield Problem(path, reason)
-
-
-def _problem_of(path: Location) -> str | None:
-    try:
-        with Container(path) as file:
-            _check_name(file)
-            metadata = file.metadata
+            if catalog.last_id(path.name) is None:
+                continue  # it is set aside already, or none of ours
             try:
-                json.loads(metadata["scalars"] if metadata["kind"] == "state" else "{}")
-                int(metadata["start"]), float(metadata["seconds"])
-            except (ValueError, RecursionError):
-                return NOT_NUMBERS
-            file.check()
-    except SegmentDamaged as error:
-        return str(error)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
-    return None
+                with Container(path) as file:
+                    _check_metadata(file)
+                    file.check()
+            except SegmentDamaged as error:
+                yield Problem(path, str(error))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                yield Problem(path, f"it cannot be read: {error.strerror}")
 
 
-def _check_name(file: Container) -> None:
-    kind, path = _checked_kind(file), file.path
+def _check_metadata(file: Container) -> None:
+    """Raises `SegmentDamaged`."""
+    kind, path, metadata = _checked_kind(file), file.path, file.metadata
     if kind == "state":
-        name = catalog.state_name(file.metadata.get("id", ""))
+        name = catalog.state_name(metadata.get("id", ""))
     else:
         ids = catalog.segment_ids(file)
-        key = catalog.key(file.metadata["parent"], catalog.first_tokens(file))
-        name = catalog.rows_name(key, ids[0], ids[-1])
-        if file.metadata["id"] != ids[-1]:
+        name = catalog.rows_name(catalog.key(metadata["parent"], catalog.first_tokens(file)), ids[0], ids[-1])
+        if metadata["id"] != ids[-1]:
             raise SegmentDamaged("its id is not that of its tokens")
     if path.name != name or path.parent.name != name[:2]:
         raise SegmentDamaged("it is under another file's name")
+    try:
+        json.loads(metadata["scalars"] if kind == "state" else "{}")
+        int(metadata["start"]), float(metadata["seconds"])
+    except (ValueError, RecursionError) as error:
+        raise SegmentDamaged("its metadata is not numeric") from error
