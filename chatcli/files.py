@@ -13,7 +13,7 @@ import stat
 import sys
 import unicodedata
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -64,7 +64,7 @@ def make_private(path: Path) -> None:
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     for parent in reversed(missing):
         parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        flush_folder(parent.parent)
+        Location.of(parent.parent).flush()
     # It may be gone again by now, which is for the caller to find out.
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -304,23 +304,13 @@ class Location:
 
     def read_bytes(self, most: int = sys.maxsize) -> bytes:
         """The first `most` bytes."""
-        descriptor = self.open()
-        try:
-            return read_all(descriptor, most)
-        finally:
-            os.close(descriptor)
+        with os.fdopen(self.open(), "rb") as file:
+            return read_all(file.fileno(), most)
 
-    def touch(self) -> None:
-        """Set the time of its last use to now."""
-        self.set_times(None)
-
-    def set_times(self, times: tuple[float, float] | None) -> None:
-        """The times of its last use and change, in seconds since the epoch."""
-        descriptor = self.open()
-        try:
-            os.utime(descriptor, times)
-        finally:
-            os.close(descriptor)
+    def set_times(self, times: tuple[float, float] | None = None) -> None:
+        """The times of its last use and change, in seconds since the epoch; None: now."""
+        with os.fdopen(self.open(), "rb") as file:
+            os.utime(file.fileno(), times)
 
     def make_folder(self) -> None:
         """Make this folder and what is missing above it, mode 0700, each on disk before what is in it."""
@@ -441,41 +431,50 @@ def replace(
     """
     parts = [data] if isinstance(data, bytes) else data
     size = sum(map(len, parts))
-    for _ in range(ATTEMPTS):
-        # Another process may take the file for abandoned in the moment before it is locked, or
-        # clear the folders away.
-        with contextlib.suppress(FileNotFoundError):
-            scratch.make_folder()
-            location.parent.make_folder()
-            if scratch.free_bytes() < size + reserve:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(scratch))
-            temporary = scratch / f"{os.getpid()}-{uuid.uuid4().hex}"
-            try:
-                with flushed(temporary, parts, through=through):
-                    temporary.rename(location)
-            finally:
-                temporary.unlink(missing_ok=True)
-            location.parent.flush(through=through)
-            return size
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(location))
+
+    def temporary() -> Location:
+        scratch.make_folder()
+        location.parent.make_folder()
+        if scratch.free_bytes() < size + reserve:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(scratch))
+        return scratch / f"{os.getpid()}-{uuid.uuid4().hex}"
+
+    _put(location, parts, temporary, Location.rename, through)
+    return size
 
 
 def create(location: Location, data: bytes, *, through: bool = False) -> None:
     """Make a new file with this content, whole or not at all. Raises `FileExistsError`."""
     with contextlib.suppress(OSError):
         sweep(location.parent, UNNAMED_FILE)
+    _put(location, [data], lambda: unnamed(location.parent), Location.link, through)
+
+
+def _put(
+    location: Location,
+    parts: Sequence[bytes | memoryview],
+    temporary: Callable[[], Location],
+    place: Callable[[Location, Location], None],
+    through: bool,
+) -> None:
     for _ in range(ATTEMPTS):
-        # As in `replace`: a sweep elsewhere may come before the lock.
+        # Another process may take the file for abandoned in the moment before it is locked, or
+        # clear the folders away.
         with contextlib.suppress(FileNotFoundError):
-            temporary = location.with_name(f".{uuid.uuid4().hex}{UNNAMED}")
+            file = temporary()
             try:
-                with flushed(temporary, [data], through=through):
-                    temporary.link(location)
+                with flushed(file, parts, through=through):
+                    place(file, location)
             finally:
-                temporary.unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
             location.parent.flush(through=through)
             return
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(location))
+
+
+def unnamed(folder: Location) -> Location:
+    """A place in a folder for a file that has no name yet."""
+    return folder / f".{uuid.uuid4().hex}{UNNAMED}"
 
 
 @contextlib.contextmanager
@@ -509,7 +508,7 @@ def opened_locked(location: Location, flags: int) -> Iterator[int | None]:
     try:
         lock(descriptor)
         if flags & (os.O_WRONLY | os.O_RDWR) and os.fstat(descriptor).st_nlink > 1:
-            copy = location.with_name(f".{uuid.uuid4().hex}{UNNAMED}")
+            copy = unnamed(location.parent)
             with flushed(copy, [location.read_bytes()]):
                 copy.rename(location)
             os.close(descriptor)
@@ -566,15 +565,6 @@ def flush_by(descriptor: int, commands: Iterable[int]) -> None:
     os.fsync(descriptor)
 
 
-def flush_folder(path: Path) -> None:
-    """Make a rename or a new file in `path` outlive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        flush(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def lock(file: int | IO[bytes], *, shared: bool = False, wait: bool = True) -> bool:
     """Lock an open file or folder until it is closed. False if it is locked elsewhere, unless `wait`.
 
@@ -596,10 +586,8 @@ def is_locked(location: Location) -> bool:
         descriptor = location.open()
     except OSError:
         return False
-    try:
-        return not lock(descriptor, shared=True, wait=False)
-    finally:
-        os.close(descriptor)
+    with os.fdopen(descriptor, "rb") as file:
+        return not lock(file, shared=True, wait=False)
 
 
 def abandoned(folder: Location, pattern: re.Pattern[str] = TEMPORARY_FILE) -> Iterator[Location]:

@@ -71,17 +71,14 @@ def read(files: Iterable[Location], stop: threading.Event) -> None:
 def _read(path: Location, stop: threading.Event) -> None:
     # macOS has no posix_fadvise.
     step = READ_BYTES if sys.platform == "darwin" else ADVISED_BYTES
-    descriptor = path.open()
-    try:
-        for offset in range(0, os.fstat(descriptor).st_size, step):
+    with os.fdopen(path.open(), "rb") as file:
+        for offset in range(0, os.fstat(file.fileno()).st_size, step):
             if stop.is_set():
                 return
             if sys.platform == "darwin":
-                os.pread(descriptor, step, offset)
+                os.pread(file.fileno(), step, offset)
             else:
-                os.posix_fadvise(descriptor, offset, step, os.POSIX_FADV_WILLNEED)
-    finally:
-        os.close(descriptor)
+                os.posix_fadvise(file.fileno(), offset, step, os.POSIX_FADV_WILLNEED)
 
 
 def begin(sessions: Path, needed: NeededSegments, stop: threading.Event) -> threading.Thread:

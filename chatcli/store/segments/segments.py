@@ -298,7 +298,7 @@ class SegmentStore:
         paths = [piece.file.path for piece in rows.pieces]
         for path in (*paths, catalog.state_path(self.location, last.id)):
             with contextlib.suppress(OSError):
-                path.touch()
+                path.set_times()
 
     def tokens_of(self, ids: Sequence[str]) -> list[int]:
         """The tokens of a path of segments from their ids alone, as far as they are on disk."""

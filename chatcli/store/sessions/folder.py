@@ -14,7 +14,6 @@ import os
 import re
 import threading
 import time
-import uuid
 import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
@@ -200,7 +199,7 @@ class SessionFolder:
         for _ in range(files.ATTEMPTS):
             # A sweep elsewhere may come before the lock.
             with contextlib.suppress(SessionNotFound, FileNotFoundError):
-                temporary = self.location / f".{uuid.uuid4().hex}{files.UNNAMED}"
+                temporary = files.unnamed(self.location)
                 try:
                     descriptor = temporary.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
                     with os.fdopen(descriptor, "wb") as file:
@@ -280,20 +279,19 @@ class SessionFolder:
         Raises `SessionLocked` if it is open, `SessionVersionError` if a newer chatcli wrote it.
         """
         path = self._path(self.exact(name))
-        with files.explained(f"delete the session '{name}'"):
-            descriptor = path.open(os.O_RDWR)
-            try:
-                with self._locking(path):
-                    _lock(descriptor, path.stem)
-                _check_still_there(descriptor, path)
-                with contextlib.suppress(SessionUnreadable):
-                    parse(name, files.read_all(descriptor))
-                history.forget(self.location, name)
-                path.unlink()
-                listing.forget_last_written(self.location, name)
-                self.location.flush(through=True)
-            finally:
-                os.close(descriptor)
+        with (
+            files.explained(f"delete the session '{name}'"),
+            os.fdopen(path.open(os.O_RDWR), "rb") as file,
+        ):
+            with self._locking(path):
+                _lock(file.fileno(), path.stem)
+            _check_still_there(file.fileno(), path)
+            with contextlib.suppress(SessionUnreadable):
+                parse(name, files.read_all(file.fileno()))
+            history.forget(self.location, name)
+            path.unlink()
+            listing.forget_last_written(self.location, name)
+            self.location.flush(through=True)
         return path.stem
 
     def discard(self, session: SessionFile) -> None:

@@ -155,11 +155,8 @@ def _name(entry: os.DirEntry[str]) -> str:
 
 def _read(path: Location) -> tuple[float, bytes]:
     """A file's modification time and bytes."""
-    descriptor = path.open()
-    try:
-        return os.fstat(descriptor).st_mtime, files.read_all(descriptor)
-    finally:
-        os.close(descriptor)
+    with os.fdopen(path.open(), "rb") as file:
+        return os.fstat(file.fileno()).st_mtime, files.read_all(file.fileno())
 
 
 def _summary(folder: Location, name: str) -> Summary:

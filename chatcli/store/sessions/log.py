@@ -9,7 +9,7 @@ from typing import Any
 from chatcli.conversation.tree import Conversation, Entry, Message, new_id
 from chatcli.files import Location
 from chatcli.records import ReplyRecord
-from chatcli.store.sessions.transcript import Transcript, entry_line
+from chatcli.store.sessions.transcript import ATTRIBUTES, Transcript, entry_line
 
 
 class SessionLog:
@@ -38,17 +38,25 @@ class SessionLog:
     def close(self) -> None:
         """Without a file there is nothing to let go."""
 
-    def _set(self, line: Mapping[str, Any], saved: bool) -> None:
+    def _set(self, kind: str, saved: bool = True, **values: Any) -> None:
+        attributes = {name: ATTRIBUTES[kind][name][0] for name in values}
+        if all(values[name] == getattr(self.conversation, of) for name, of in attributes.items()):
+            return
+        line = {"type": kind, **values}
         if saved:
             self.write(line)
-            self._asked.pop(line["type"], None)
+            self._asked.pop(kind, None)
         else:
-            self._asked[line["type"]] = line
+            self._asked[kind] = line
+        for name, of in attributes.items():
+            setattr(self.conversation, of, values[name])
 
     def write_asked(self) -> None:
         """Write what was set without being saved."""
-        for line in list(self._asked.values()):
-            self._set(line, True)
+        while self._asked:
+            kind = next(iter(self._asked))
+            self.write(self._asked[kind])
+            del self._asked[kind]
 
     def append(
         self,
@@ -83,39 +91,26 @@ class SessionLog:
 
     def set_system(self, system: str | None, *, saved: bool = True) -> None:
         """Not `saved`: `write_asked` writes it, here and below."""
-        if system != self.conversation.system:
-            self._set({"type": "system", "content": system}, saved)
-            self.conversation.system = system
+        self._set("system", saved, content=system)
 
     def set_model(self, model: str) -> None:
-        if model != self.conversation.model:
-            self.write({"type": "model", "model": model})
-            self.conversation.model = model
+        self._set("model", model=model)
 
     def set_date(self, date: str) -> None:
         """`date` is ISO 8601."""
-        if date != self.conversation.date:
-            self.write({"type": "date", "date": date})
-            self.conversation.date = date
+        self._set("date", date=date)
 
     def set_template(self, effort: str | None, arguments: Mapping[str, Any], *, saved: bool = True) -> None:
         """The variables of the chat template from now on; `effort` is how much to think."""
-        conversation = self.conversation
-        if (effort, arguments) != (conversation.effort, conversation.template_args):
-            self._set({"type": "template", "effort": effort, "args": dict(arguments)}, saved)
-            conversation.effort, conversation.template_args = effort, dict(arguments)
+        self._set("template", saved, effort=effort, args=dict(arguments))
 
     def set_model_options(self, model_options: Mapping[str, Any]) -> None:
         """How the model is run from now on, as `ModelOptions.asked` tells it."""
-        if model_options != self.conversation.model_options:
-            self.write({"type": "running", "running": dict(model_options)})
-            self.conversation.model_options = dict(model_options)
+        self._set("running", running=dict(model_options))
 
     def set_settings(self, settings: Mapping[str, Any]) -> None:
         """What `/set` and `/think` have set from now on, as `Conversation.settings` has it."""
-        if settings != self.conversation.settings:
-            self.write({"type": "set", "set": dict(settings)})
-            self.conversation.settings = dict(settings)
+        self._set("set", set=dict(settings))
 
     def set_label(self, entry_id: str, label: str) -> None:
         """Bookmark an entry; an empty label takes the bookmark away."""

@@ -10,7 +10,7 @@ import codecs
 import datetime
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -60,43 +60,36 @@ def parse(name: str, data: bytes) -> Transcript:
     reader.add_interrupted()
     reader.join_parts()
     if reader.patched:
-        _forget_boundaries(transcript.conversation)
+        # The records' boundaries belong to paths as they were before a message was lost.
+        for entry in list(transcript.conversation.entries.values()):
+            record = entry.record.copy()
+            record.pop("boundaries", None)
+            transcript.conversation.entries[entry.id] = replace(entry, record=record)
     if torn:
         transcript.torn_at = len(data) - len(torn)
         transcript.problems.append(f"an unfinished last line ({len(torn)} bytes) was dropped")
     return transcript
 
 
-def _forget_boundaries(conversation: Conversation) -> None:
-    """Drop the records' boundaries: they belong to paths as they were before a message was lost."""
-    for entry in list(conversation.entries.values()):
-        record = entry.record.copy()
-        record.pop("boundaries", None)
-        conversation.entries[entry.id] = replace(entry, record=record)
-
-
 def header(name: str, line: bytes) -> Conversation:
     """The empty conversation of a first line. Raises as `parse` does."""
+    unreadable = SessionUnreadable(
+        f"The session '{name}' cannot be read: its first line is damaged. It has not been touched."
+    )
     try:
         fields = decode(line.removeprefix(codecs.BOM_UTF8))
         version = fields["version"]
-        is_header = fields["type"] == "session" and isinstance(version, int)
-        if is_header and version <= SESSION_VERSION:
-            date = _date(fields["date"])
+        if fields["type"] != "session" or not isinstance(version, int):
+            raise unreadable
+        if version <= SESSION_VERSION:
             system, model = fields.get("system"), fields.get("model")
-            return Conversation(date, _text_or_none(system), _text_or_none(model))
+            return Conversation(_date(fields["date"]), _text_or_none(system), _text_or_none(model))
     except DAMAGE as error:
-        raise SessionUnreadable(_unreadable(name)) from error
-    if not is_header:
-        raise SessionUnreadable(_unreadable(name))
+        raise unreadable from error
     raise SessionVersionError(
         f"The session '{name}' was written by a newer chatcli (format {version}): "
         "upgrade chatcli to open it. It has not been touched."
     )
-
-
-def _unreadable(name: str) -> str:
-    return f"The session '{name}' cannot be read: its first line is damaged. It has not been touched."
 
 
 class _Reader:
@@ -206,30 +199,13 @@ class _Reader:
             head = self._stand_ins.get(line["id"], line["id"])
             self._tree.head = None if head is None else self._tree.entries[head].id
         elif kind == "label":
-            self._label(line["id"], _text(line["label"]))
+            entry_id, label = self._tree.entries[line["id"]].id, _text(line["label"])
+            self._tree.labels[entry_id] = label
+            if not label:
+                del self._tree.labels[entry_id]
         else:
-            self._set(kind, line)
-
-    def _set(self, kind: str, line: dict[str, Any]) -> None:
-        """Set an attribute of the whole conversation. Unknown kinds are ignored."""
-        if kind == "system":
-            self._tree.system = _text_or_none(line["content"])
-        elif kind == "model":
-            self._tree.model = _text(line["model"])
-        elif kind == "date":
-            self._tree.date = _date(line["date"])
-        elif kind == "template":
-            self._tree.effort = _text_or_none(line["effort"])
-            self._tree.template_args = arguments_of(line["args"])
-        elif kind == "running":
-            self._tree.model_options = arguments_of(line["running"])
-        elif kind == "set":
-            self._tree.settings = arguments_of(line["set"])
-
-    def _label(self, entry_id: str, label: str) -> None:
-        self._tree.labels[self._tree.entries[entry_id].id] = label
-        if not label:
-            del self._tree.labels[entry_id]
+            for name, (of, read) in ATTRIBUTES.get(kind, {}).items():
+                setattr(self._tree, of, read(line[name]))
 
     def _entry(self, line: dict[str, Any]) -> Entry:
         content, thinking = _text(line["content"]), _text(line.get("thinking", ""))
@@ -238,8 +214,12 @@ class _Reader:
         identifier, parent = line["id"], _text_or_none(line["parent"])
         if not _text(identifier) or identifier == parent:
             raise ValueError(identifier)
+        if not is_number(line["time"]):
+            raise ValueError(line["time"])
+        # 0, which is no known time, for those that no calendar has.
+        created = float(line["time"]) if 0 <= line["time"] <= MAX_SECONDS else 0.0
         reason, record = line.get("finish_reason"), self._record(line.get("record", {}))
-        return Entry(identifier, parent, message, _time(line["time"]), _text_or_none(reason), record)
+        return Entry(identifier, parent, message, created, _text_or_none(reason), record)
 
     def _images(self, fields: Any) -> tuple[Picture, ...]:
         """A message's images; none if they are damaged."""
@@ -309,6 +289,17 @@ def arguments_of(value: Any) -> dict[str, Any]:
     return value
 
 
+# Lines that set something of the whole conversation: by type and field, the attribute, and how it is read.
+ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "system": {"content": ("system", _text_or_none)},
+    "model": {"model": ("model", _text)},
+    "date": {"date": ("date", _date)},
+    "template": {"effort": ("effort", _text_or_none), "args": ("template_args", arguments_of)},
+    "running": {"running": ("model_options", arguments_of)},
+    "set": {"set": ("settings", arguments_of)},
+}
+
+
 def picture_of(value: Any) -> Picture:
     """An image of a message from its fields. Raises one of `DAMAGE`."""
     picture = Picture(value["sha256"], _text(value["name"]), value["kind"], value["width"], value["height"])
@@ -328,13 +319,6 @@ def tool_calls_of(value: Any) -> tuple[ToolCall, ...]:
     if not all(is_count(call.start) and is_count(call.end) for call in calls):
         raise ValueError(value)
     return tuple(calls)
-
-
-def _time(value: Any) -> float:
-    """Seconds since the epoch; 0, which is no known time, for those that no calendar has."""
-    if not is_number(value):
-        raise ValueError(value)
-    return float(value) if 0 <= value <= MAX_SECONDS else 0.0
 
 
 def entry_line(entry: Entry) -> dict[str, Any]:
