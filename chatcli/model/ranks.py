@@ -90,15 +90,12 @@ class Place:
                 world_size = int(count) if count.isdigit() else len(hosts)
                 if world_size <= 1:
                     return cls()
-                return cls(int(environment[rank]), world_size, _host_of_rank_0(environment, hosts))
+                first = hosts[0] if hosts and "MLX_HOSTFILE" in environment else None
+                address = first[0] if isinstance(first, list) and first else first
+                candidates = [address, *map(environment.get, ADDRESSES), socket.gethostname()]
+                host = next(each for each in candidates if isinstance(each, str) and each)
+                return cls(int(environment[rank]), world_size, host.rsplit(":", 1)[0])
         return cls()
-
-
-def _host_of_rank_0(environment: Mapping[str, str], hosts: list[Any]) -> str:
-    first = hosts[0] if hosts and "MLX_HOSTFILE" in environment else None
-    address = first[0] if isinstance(first, list) and first else first
-    candidates = [address, *map(environment.get, ADDRESSES), socket.gethostname()]
-    return next(host for host in candidates if isinstance(host, str) and host).rsplit(":", 1)[0]
 
 
 class Cancelled(Exception):
@@ -140,11 +137,25 @@ class Ranks:
         if self.size == 1 or self._connections:
             return
         try:
-            self._connections = self._accept(broadcast) if self.leads else [self._connect(broadcast)]
+            if self.leads:
+                self._connections = self._accept(broadcast)
+            else:
+                from multiprocessing.connection import Client
+
+                host, port, key = json.loads(broadcast(b""))
+                self._connections = [Client((host, port), authkey=bytes.fromhex(key))]
+                self._connections[0].send_bytes(str(self.rank).encode())
         except (OSError, EOFError, ValueError, RuntimeError) as error:
             raise RankLost(CANNOT_MEET_MESSAGE.format(_first_line(error))) from error
         for number, connection in enumerate(self._connections):
-            _set_socket_options(connection)
+            # Send each message at once, and notice a machine that is gone.
+            with socket.socket(fileno=os.dup(connection.fileno())) as end:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                for name, value in KEEPALIVE.items():
+                    # macOS has another name for the first; elsewhere one of the two is missing.
+                    if hasattr(socket, name) and not (name == "TCP_KEEPALIVE" and sys.platform != "darwin"):
+                        end.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
             self._inboxes.append(queue.SimpleQueue())
             reader = threading.Thread(target=self._read, args=(number, connection), daemon=True)
             self._readers.append(reader)
@@ -167,14 +178,6 @@ class Ranks:
                         rank, connection = arrived.get_nowait()
                         connections[rank] = connection
         return [connections[rank] for rank in sorted(connections)]
-
-    def _connect(self, broadcast: Broadcast) -> Connection[Any, Any]:
-        from multiprocessing.connection import Client
-
-        host, port, key = json.loads(broadcast(b""))
-        connection = Client((host, port), authkey=bytes.fromhex(key))
-        connection.send_bytes(str(self.rank).encode())
-        return connection
 
     def _read(self, number: int, connection: Connection[Any, Any]) -> None:
         inbox = self._inboxes[number]
@@ -214,19 +217,17 @@ class Ranks:
         try:
             yield
         except (ModelError, RuntimeError) as error:
-            if lost := self._wait_for_loss():
-                raise lost from error
+            if self.size > 1:
+                self.ended.wait(EXPLANATION_SECONDS)
+            if self.lost is not None:
+                raise self.lost from error
             raise
 
     def explain(self, error: Exception, seconds: float = EXPLANATION_SECONDS) -> RankLost:
         """The cause of an error: a rank that is known to be lost within `seconds`, else the error itself."""
-        own = RankLost(f"Rank {self.rank} cannot go on: {_first_line(error)}. {RESTART_HINT}")
-        return self._wait_for_loss(seconds) or own
-
-    def _wait_for_loss(self, seconds: float = EXPLANATION_SECONDS) -> RankLost | None:
         if self.size > 1:
             self.ended.wait(seconds)
-        return self.lost
+        return self.lost or RankLost(f"Rank {self.rank} cannot go on: {_first_line(error)}. {RESTART_HINT}")
 
     # For rank 0
 
@@ -346,14 +347,3 @@ def _welcome(
         arrived.put((int(connection.recv_bytes()), connection))
     except (AuthenticationError, OSError, EOFError, ValueError):
         connection.close()
-
-
-def _set_socket_options(connection: Connection[Any, Any]) -> None:
-    """Send each message at once, and notice a machine that is gone."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as end:
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in KEEPALIVE.items():
-            # macOS has another name for the first; elsewhere one of the two is missing.
-            if hasattr(socket, name) and not (name == "TCP_KEEPALIVE" and sys.platform != "darwin"):
-                end.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -243,11 +243,6 @@ def stored_tokens(file: Container) -> list[int]:
     return tokens
 
 
-def first_tokens(file: Container) -> list[int]:
-    """The tokens of a rows file's first segment. Raises `SegmentDamaged`."""
-    return stored_tokens(file)[: segment_ends(file)[0] - int(file.metadata["start"])]
-
-
 def segment_ids(file: Container) -> list[str]:
     """The full ids of a rows file's segments, computed from its tokens. Raises `SegmentDamaged`."""
     tokens, ends, start = stored_tokens(file), segment_ends(file), int(file.metadata["start"])

@@ -257,7 +257,8 @@ def _check_metadata(file: Container) -> None:
         name = catalog.state_name(metadata.get("id", ""))
     else:
         ids = catalog.segment_ids(file)
-        name = catalog.rows_name(catalog.key(metadata["parent"], catalog.first_tokens(file)), ids[0], ids[-1])
+        first_tokens = catalog.stored_tokens(file)[: catalog.segment_ends(file)[0] - int(metadata["start"])]
+        name = catalog.rows_name(catalog.key(metadata["parent"], first_tokens), ids[0], ids[-1])
         if metadata["id"] != ids[-1]:
             raise SegmentDamaged("its id is not that of its tokens")
     if path.name != name or path.parent.name != name[:2]:

@@ -343,38 +343,24 @@ class SegmentStore:
         if path[-1].on_the_way:
             return
         kept = max(NEWEST_STATES, self._newest_bytes // max(self._state_bytes, 1))
-        states = self._newest_states(path, kept)
-        if not states:
-            return
-        (following, left), (state, _), (_, before) = states[-3:]
-        assert following is not None
-        left += self._seconds.get(following.id, 0.0)
-        if state is not None and before - left <= self._recompute_seconds:
-            catalog.state_path(self.location, state.id).unlink(missing_ok=True)
-
-    def _newest_states(self, path: TokenPath, kept: int) -> list[tuple[Segment | None, float]]:
-        """The states of a path down to the one before the newest that is not among `kept`, newest first.
-
-        Each with the prefill seconds from it to the end. Those up to the first boundary, which others share,
-        are none of them; the path's root stands for the last. Empty if there are not so many.
-        """
-        states: list[tuple[Segment | None, float]] = []
-        seconds, at_boundaries, shared = 0.0, 0, path.beginning
-        for depth in range(len(path), 0, -1):
-            segment = path[depth - 1]
-            if depth > shared and self.has_state(segment.id):
-                states.append((segment, seconds))
+        # The depths of the states, newest first, to the one before the first that is not among the newest.
+        # Those up to the first boundary, which others share, are none of them: the root stands for them.
+        depths: list[int] = []
+        at_boundaries = 0
+        for depth in range(len(path), path.beginning, -1):
+            if self.has_state(path[depth - 1].id):
+                depths.append(depth)
                 if at_boundaries > kept:
-                    return states
-                at_boundaries += not segment.on_the_way
-            seconds += self._seconds.get(segment.id, math.inf)
-        return [*states, (None, seconds)] if at_boundaries > kept else []
-
-    def _drop_states_on_the_way(self, path: TokenPath) -> None:
-        """A long segment is complete: the states that only an interrupted prefill needed go."""
-        for segment in path.segments[path.last_start :]:
-            if not segment.keeps_state:
-                catalog.state_path(self.location, segment.id).unlink(missing_ok=True)
+                    break
+                at_boundaries += not path[depth - 1].on_the_way
+        else:
+            depths.append(0)
+        if at_boundaries > kept:
+            following, oldest, before = depths[-3:]
+            between = path.segments[before : following - 1]
+            seconds = sum(self._seconds.get(segment.id, math.inf) for segment in between)
+            if seconds <= self._recompute_seconds:
+                catalog.state_path(self.location, path[oldest - 1].id).unlink(missing_ok=True)
 
     # Writing
 
@@ -400,8 +386,11 @@ class SegmentStore:
     def _queue(self, checkpoint: Checkpoint, kind: Kind) -> int:
         if self._is_off:
             return 0
-        metadata, tensors = self._metadata(checkpoint, kind), self._tensors(checkpoint, kind)
-        self._newest = checkpoint.path
+        path, metadata, tensors = checkpoint.path, self._metadata(checkpoint, kind), checkpoint.state
+        if kind == "rows":
+            tokens = np.asarray(path.tokens[checkpoint.segments[0].start : path.end], "<i4")
+            tensors = {TOKENS: Tensor.of(tokens), **checkpoint.rows}
+        self._newest = path
         self._queued[kind].update(_ids(checkpoint, kind))
         self._pending = [job for job in self._pending if not job.done()]
         self._pending.append(self._writer.submit(self._write, checkpoint, kind, tensors, metadata))
@@ -428,13 +417,6 @@ class SegmentStore:
         cuts = [segment.end for segment in checkpoint.segments if segment.on_the_way]
         return {**metadata, **catalog.ends_metadata(ends, cuts)}
 
-    def _tensors(self, checkpoint: Checkpoint, kind: Kind) -> Tensors:
-        if kind == "state":
-            return checkpoint.state
-        path, start = checkpoint.path, checkpoint.segments[0].start
-        tokens = np.asarray(path.tokens[start : path.end], "<i4")
-        return {TOKENS: Tensor.of(tokens), **checkpoint.rows}
-
     def _write(
         self, checkpoint: Checkpoint, kind: Kind, tensors: Tensors, metadata: Mapping[str, str]
     ) -> None:
@@ -452,7 +434,10 @@ class SegmentStore:
                 self.problem, self._retry_at = None, math.inf
             if kind == "rows" and not path[-1].on_the_way:
                 self._join_small_files(path)
-                self._drop_states_on_the_way(path)
+                # States that only an interrupted prefill of this long segment needed go.
+                for segment in path.segments[path.last_start :]:
+                    if not segment.keeps_state:
+                        catalog.state_path(self.location, segment.id).unlink(missing_ok=True)
             elif kind == "state":
                 self._thin(path)
             if self._written is not None:
