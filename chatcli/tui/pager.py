@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Iterator, Sequence
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple
 
 from prompt_toolkit.application import Application
@@ -24,7 +26,7 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.styles import Style
 from rich.text import Text
 
-from chatcli.conversation.tree import Conversation, Turn
+from chatcli.conversation.tree import Conversation
 from chatcli.text import clean_line
 from chatcli.tui.saved import layout_console, portable_entry, question_rows, turn_rows
 from chatcli.tui.text.fit import fit, portable
@@ -48,50 +50,34 @@ SEARCH_HINTS = (
 NO_MATCHES = "No matches"
 # Rows that stay in sight above a match.
 ROWS_ABOVE_MATCH = 3
-# More rows than there are.
-ALL_ROWS = 1 << 30
+# What may stand between two words, and before the first one of a row.
+BETWEEN_WORDS, EDGE = r"[\s┊▎]+", " ┊▎"
 
 
-class Place(NamedTuple):
-    """A row of a turn, both counted from 0."""
+class Row(NamedTuple):
+    """A row of what is shown, and the name of the part that it is in, such as a turn's."""
 
-    turn: int
-    row: int
-
-
-class Match(NamedTuple):
-    """Where a text was found in a turn: (row, first column, column after the last), one for each row."""
-
-    turn: int
-    spans: tuple[tuple[int, int, int], ...]
+    text: Text
+    part: str = ""
 
 
-class Block(NamedTuple):
-    """A part of what is shown: its rows at a width, its name, and the text that it has to be searched for."""
-
-    rows: Callable[[int], list[Text]]
-    name: str = ""
-    text: str | None = None
+# From a width to the rows, and the first one in sight; None: the end is.
+Draw = Callable[[int], tuple[list[Row], int | None]]
 
 
 class Pager:
-    """Blocks of rows, such as turns. A block is laid out when it is needed."""
+    """Rows on the whole screen; they are laid out again when the width changes."""
 
-    def __init__(
-        self,
-        blocks: Sequence[Block],
-        start: Callable[[int], Place | None] = lambda _: Place(0, 0),
-        hints: Sequence[str] = KEY_HINTS,
-    ) -> None:
-        """`start` is the first place in sight at a width; None: the end."""
-        self._blocks, self._start, self._hints = blocks, start, hints
-        self._width = 0
-        self._rows: dict[int, list[Text]] = {}
-        self._top: Place | None = None
+    def __init__(self, draw: Draw, hints: Sequence[str] = KEY_HINTS) -> None:
+        self._draw, self._hints = draw, hints
+        self._width = self._top = 0
+        self._rows: list[Row] = []
+        # Where each row begins in the text of all rows.
+        self._offsets: list[int] = []
+        # What is searched for, where in that text it is (start, end), and which of the places was gone to.
         self._query = ""
-        # The matches of each turn that was searched, and the one that was gone to.
-        self._matches: dict[int, list[Match]] = {}
-        self._current: Match | None = None
+        self._matches: list[tuple[int, int]] = []
+        self._current: int | None = None
         self._notice = ""
         self._is_asking = False
         self._buffer = Buffer(multiline=False)
@@ -121,121 +107,83 @@ class Pager:
         self._fit()
         console = layout_console(self._width)
         drawn: StyleAndTextTuples = []
-        for place, row in self._visible():
-            drawn += [*fragments(self._marked(place, row), console), ("", "\n")]
+        for number in range(self._top, min(self._top + self._height(), len(self._rows))):
+            drawn += [*fragments(self._marked(number), console), ("", "\n")]
         return drawn[:-1]
 
     def _fit(self) -> None:
-        """Follow the window's size."""
+        """Follow the window's size: what was in sight stays so."""
         width = self.app.output.get_size().columns
         if width != self._width:
-            top, before = self._top, dict(self._rows)
-            self._width, self._rows = width, {}
-            if top is not None and top.turn in before:
-                share = top.row / max(len(before[top.turn]), 1)
-                self._top = Place(top.turn, int(share * len(self._block_rows(top.turn))))
-            self._matches, self._current = {}, None
-        if self._top is None:
-            self._top = self._start(width) or self._last_top()
+            parts, top = [row.part for row in self._rows], self._top
+            self._width, (self._rows, start) = width, self._draw(width)
+            self._offsets = [0]
+            for row in self._rows:
+                self._offsets.append(self._offsets[-1] + len(row.text) + 1)
+            if parts:
+                part = parts[top]
+                share = (top - parts.index(part)) / parts.count(part)
+                new_parts = [row.part for row in self._rows]
+                self._top = new_parts.index(part) + int(share * new_parts.count(part))
+            else:
+                self._top = len(self._rows) if start is None else start
+            self._find()
         self._scroll(0)
-
-    def _block_rows(self, index: int) -> list[Text]:
-        if index not in self._rows:
-            self._rows[index] = self._blocks[index].rows(self._width)
-        return self._rows[index]
-
-    def _visible(self) -> Iterator[tuple[Place, Text]]:
-        place, left = self._top or Place(0, 0), self._height()
-        for index in range(place.turn, len(self._blocks)):
-            rows = self._block_rows(index)
-            first = place.row if index == place.turn else 0
-            for number, row in enumerate(rows[first : first + left], first):
-                yield Place(index, number), row
-            left -= max(len(rows) - first, 0)
-            if left <= 0:
-                return
 
     def _height(self) -> int:
         return max(self.app.output.get_size().rows - 1, 1)
 
-    def _last_top(self) -> Place:
-        """The first row in sight when the last one is."""
-        left = self._height()
-        for index in range(len(self._blocks) - 1, -1, -1):
-            left -= len(self._block_rows(index))
-            if left <= 0:
-                return Place(index, -left)
-        return Place(0, 0)
-
     def _scroll(self, rows: int) -> None:
-        if abs(rows) == ALL_ROWS:
-            self._top = self._last_top() if rows > 0 else Place(0, 0)
-            return
-        turn, row = self._top or Place(0, 0)
-        row += rows
-        while row < 0 < turn:
-            turn -= 1
-            row += len(self._block_rows(turn))
-        while turn < len(self._blocks) - 1 and row >= len(self._block_rows(turn)):
-            row -= len(self._block_rows(turn))
-            turn += 1
-        self._top = min(Place(turn, max(row, 0)), self._last_top())
+        self._top = max(min(self._top + rows, len(self._rows) - self._height()), 0)
 
     # Searching
 
     def search(self, query: str) -> None:
-        """Go to the first match from the row at the top on; after the last turn comes the first."""
+        """Go to the first match from the row at the top on; after the last row comes the first."""
         self._query, self._notice = clean_line(portable(query)) or self._query, ""
         if self._query:
-            self._matches, self._current = {}, None
+            self._current = None
+            self._find()
             self.next_match(1)
 
+    def _find(self) -> None:
+        """Look for the query's words, whatever the case is and wherever rows are broken."""
+        words = BETWEEN_WORDS.join(map(re.escape, self._query.split()))
+        text = "\n".join(row.text.plain for row in self._rows)
+        self._matches = [match.span() for match in re.finditer(words, text, re.IGNORECASE)] if words else []
+        if self._current is not None and self._current >= len(self._matches):
+            self._current = None
+
     def next_match(self, step: int) -> None:
-        """Go to the next or the previous match."""
+        """Go to the next match (1) or the previous one (-1)."""
         if not self._query:
             return
-        self._current = next(self._matches_from(self._current, step), None)
-        if self._current is None:
+        if not self._matches:
             self._notice = NO_MATCHES
             return
-        place = Place(self._current.turn, self._current.spans[0][0])
-        if place not in [visible for visible, _ in self._visible()]:
-            self._top = place
+        if self._current is None:
+            below = bisect_left(self._matches, (self._offsets[self._top], 0))
+            self._current = (below if step > 0 else below - 1) % len(self._matches)
+        else:
+            self._current = (self._current + step) % len(self._matches)
+        row = self._row_of(self._current)
+        if not self._top <= row < self._top + self._height():
+            self._top = row
             self._scroll(-ROWS_ABOVE_MATCH)
 
-    def _matches_from(self, current: Match | None, step: int) -> Iterator[Match]:
-        """The matches after `current`, or before it; without one from the row at the top on, all around."""
-        top, count = self._top or Place(0, 0), len(self._blocks)
-        start = Match(top.turn, ((top.row, -1, -1),)) if current is None else current
-        for offset in range(count + 1):
-            matches = self._matches_of((start.turn + step * offset) % count)[::step]
-            if offset in (0, count):
-                # The turn that it begins in comes first and last, a part of it each time.
-                is_later = offset == 0
-                matches = [match for match in matches if ((match > start) is (step > 0)) is is_later]
-                matches = [match for match in matches if match != start] if is_later else matches
-            yield from matches
+    def _row_of(self, match: int) -> int:
+        """The row in which a match begins."""
+        return bisect_right(self._offsets, self._matches[match][0]) - 1
 
-    def _matches_of(self, turn: int) -> list[Match]:
-        """Where a turn's rows say what is searched, whatever the case and wherever they are broken."""
-        if turn not in self._matches:
-            # Only what may hold it is laid out.
-            text = self._blocks[turn].text
-            may_match = text is None or _letters(self._query) in _letters(html.unescape(text))
-            spans = _spans(self._block_rows(turn), _folded(self._query)) if may_match else ()
-            self._matches[turn] = [Match(turn, span) for span in spans]
-        return self._matches[turn]
-
-    def _marked(self, place: Place, row: Text) -> Text:
+    def _marked(self, number: int) -> Text:
         """A row with the matches in it."""
-        if not self._query:
-            return row
-        marked = row.copy()
-        for match in self._matches_of(place.turn):
-            for number, start, end in match.spans:
-                if number == place.row:
-                    marked.stylize(CURRENT_MATCH if match == self._current else MATCH, start, end)
-        return marked
+        row, offset = self._rows[number].text.copy(), self._offsets[number]
+        edge = len(row.plain) - len(row.plain.lstrip(EDGE))
+        first = bisect_right(self._matches, offset, key=itemgetter(1))
+        for match in range(first, bisect_left(self._matches, (offset + len(row), 0))):
+            start, end = (place - offset for place in self._matches[match])
+            row.stylize(CURRENT_MATCH if match == self._current else MATCH, max(start, edge), end)
+        return row
 
     # Keys
 
@@ -247,7 +195,7 @@ class Pager:
             return [("class:bad", fit(f"  {self._notice}: {query}", width - 1))]
         if self._current is None:
             return [("class:dim", _first_fitting("", self._hints, width))]
-        where = f"  {self._blocks[self._current.turn].name}".rstrip()
+        where = f"  {self._rows[self._row_of(self._current)].part}".rstrip()
         return [("", where), ("class:dim", _first_fitting(where, SEARCH_HINTS, width)[len(where) :])]
 
     def _ask(self) -> None:
@@ -263,12 +211,17 @@ class Pager:
 
     def _keys(self, asking: Condition) -> KeyBindings:
         keys = KeyBindings()
-        rows = {"up": -1, "k": -1, "down": 1, "j": 1}
-        rows |= {"home": -ALL_ROWS, "g": -ALL_ROWS, "end": ALL_ROWS, "G": ALL_ROWS}
+        # How far each key goes: rows, or screens.
+        rows: dict[str, Callable[[], int]] = {
+            **dict.fromkeys(("up", "k"), lambda: -1),
+            **dict.fromkeys(("down", "j"), lambda: 1),
+            **dict.fromkeys(("pageup", "b"), lambda: -self._height()),
+            **dict.fromkeys(("pagedown", " "), self._height),
+            **dict.fromkeys(("home", "g"), lambda: -len(self._rows)),
+            **dict.fromkeys(("end", "G"), lambda: len(self._rows)),
+        }
         for key, step in rows.items():
-            keys.add(key, filter=~asking)(lambda _, step=step: self._scroll(step))
-        for key, pages in {"pageup": -1, "b": -1, "pagedown": 1, " ": 1}.items():
-            keys.add(key, filter=~asking)(lambda _, pages=pages: self._scroll(pages * self._height()))
+            keys.add(key, filter=~asking)(lambda _, step=step: self._scroll(step()))
         keys.add("/", filter=~asking)(lambda _: self._ask())
         keys.add("n", filter=~asking)(lambda _: self.next_match(1))
         keys.add("N", filter=~asking)(lambda _: self.next_match(-1))
@@ -282,37 +235,6 @@ class Pager:
         return keys
 
 
-def _folded(text: str) -> str:
-    """In lower case, of the same length."""
-    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-
-
-def _letters(text: str) -> str:
-    """Letters and digits only: Markdown's marks and line breaks may stand between them."""
-    return "".join(filter(str.isalnum, _folded(text)))
-
-
-def _spans(rows: Sequence[Text], words: str) -> Iterator[tuple[tuple[int, int, int], ...]]:
-    """Where rows say `words`: any white space, and what stands at the edges of rows, is one space."""
-    text: list[str] = []
-    places: list[Place] = []
-    for number, row in enumerate(rows):
-        plain = _folded(row.plain)
-        edge = len(plain) - len(plain.lstrip(" ┊▎"))
-        for column, char in [(edge, " "), *enumerate(plain[edge:], edge)]:
-            if char.isspace() and text[-1:] == [" "]:
-                continue
-            text.append(" " if char.isspace() else char)
-            places.append(Place(number, column))
-    joined, at = "".join(text), -1
-    while (at := joined.find(words, at + 1)) >= 0:
-        columns: dict[int, list[int]] = {}
-        for row_number, column in places[at : at + len(words)]:
-            columns.setdefault(row_number, []).append(column)
-        yield tuple((row_number, held[0], held[-1] + 1) for row_number, held in columns.items())
-        at += len(words) - 1
-
-
 def _first_fitting(start: str, hints: Sequence[str], width: int) -> str:
     """`start` and the first of `hints` that fits behind it, without the last column."""
     lines = [start + hint for hint in hints]
@@ -321,49 +243,26 @@ def _first_fitting(start: str, hints: Sequence[str], width: int) -> str:
 
 def transcript(conversation: Conversation) -> Pager:
     """A conversation, the last thinking in sight first."""
-    turns = [
-        replace(
-            turn,
-            user=portable_entry(turn.user),
-            reply=None if turn.reply is None else portable_entry(turn.reply),
-        )
-        for turn in conversation.turns()
-    ]
 
-    def last_thinking(width: int) -> Place | None:
-        for index in range(len(turns) - 1, -1, -1):
-            turn = turns[index]
-            if turn.reply is not None and turn.reply.message.thinking:
-                question = turn.user.message.shown
-                return Place(index, len(question_rows(question, width, f"{turn.number} › ")))
-        return None
+    def draw(width: int) -> tuple[list[Row], int | None]:
+        rows: list[Row] = []
+        start = None
+        for turn in conversation.turns():
+            reply = None if turn.reply is None else portable_entry(turn.reply)
+            portable_turn = replace(turn, user=portable_entry(turn.user), reply=reply)
+            if reply is not None and reply.message.thinking:
+                question = question_rows(portable_turn.user.message.shown, width, f"{turn.number} › ")
+                start = len(rows) + len(question)
+            drawn = turn_rows(portable_turn, layout_console(width), thinking_shown_by=None)
+            rows += [Row(row, f"turn {turn.number:,}") for row in (*drawn, Text())]
+        return rows, start
 
-    return Pager([_block(turn) for turn in turns], last_thinking)
-
-
-def _block(turn: Turn) -> Block:
-    reply = "" if turn.reply is None else f"{turn.reply.message.thinking}\n{turn.reply.message.content}"
-
-    def rows(width: int) -> list[Text]:
-        return [*turn_rows(turn, layout_console(width), thinking_shown_by=None), Text()]
-
-    return Block(rows, f"turn {turn.number:,}", f"{turn.number}{turn.user.message.shown}\n{reply}")
-
-
-async def show_transcript(conversation: Conversation) -> None:
-    """Let the person read until they close it."""
-    await transcript(conversation).app.run_async()
+    return Pager(draw)
 
 
 def result_pager(draw: Callable[[int], str]) -> Pager:
     """A command's result, as `draw` makes it for a number of columns with escape sequences."""
-
-    def rows(width: int) -> list[Text]:
-        return [Text.from_ansi(line) for line in draw(width).split("\n")]
-
-    return Pager([Block(rows)], hints=MEANWHILE_HINTS)
-
-
-async def show_result(draw: Callable[[int], str]) -> None:
-    """Let the person read it, while a reply goes on behind it."""
-    await result_pager(draw).app.run_async()
+    return Pager(
+        lambda width: ([Row(Text.from_ansi(line)) for line in draw(width).split("\n")], 0),
+        MEANWHILE_HINTS,
+    )

@@ -36,12 +36,11 @@ from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice, TurnDone
 from chatcli.session.live_chat import LiveChat
 from chatcli.text import shorten
-from chatcli.tui import queue, toolbar
+from chatcli.tui import pager, queue, toolbar
 from chatcli.tui.composer import composer, escape
 from chatcli.tui.composer.completion import CommandCompleter
 from chatcli.tui.composer.composer import Composer
 from chatcli.tui.live_region import LiveRegion
-from chatcli.tui.pager import show_result, show_transcript
 from chatcli.tui.queue import Submission, SubmissionQueue
 from chatcli.tui.render.screen import Screen
 from chatcli.tui.terminal import clipboard
@@ -541,7 +540,9 @@ class Shell:
 
         result = await asyncio.to_thread(look_up)
         if result is not None:
-            await self._on_whole_screen(show_result(lambda width: self._screen.drawn(result, width)))
+            await self._on_whole_screen(
+                pager.result_pager(lambda width: self._screen.drawn(result, width)).app.run_async()
+            )
             self._next()
 
     async def _choose_entry(self) -> None:
@@ -573,7 +574,7 @@ class Shell:
         if self._busy:
             self._screen.reply.opened = not self._screen.reply.opened
         elif self._chat.session.log.has_begun:
-            self._run_full_screen(show_transcript(self._chat.session.conversation))
+            self._run_full_screen(pager.transcript(self._chat.session.conversation).app.run_async())
 
     # What is drawn
 
