@@ -187,7 +187,7 @@ def flag_of(key: str, **more: Any) -> Any:
         more["callback"] = model_behind
     return typer.Option(
         *names,
-        help=setting.help,
+        help=setting.full_help,
         metavar=None if isinstance(setting, Switch) else metavar,
         rich_help_panel=setting.section,
         **more,

@@ -186,7 +186,7 @@ def change(path: Path, key: str, value: Value | None) -> bool:
 
 def text_to_edit(path: Path) -> str:
     """The file as a person edits it: where it is empty, every setting as a comment."""
-    known = [f"# {key} = …  {setting.help} ({setting.wants})" for key, setting in SETTINGS.items()]
+    known = [f"# {key} = …  {setting.full_help} ({setting.wants})" for key, setting in SETTINGS.items()]
     aliases = ["", "# [models]", f'# fast = "{EXAMPLE_MODEL}"', ""]
     # What is not UTF-8 is replaced, so that it can be mended.
     text = _bytes(path).decode("utf-8-sig", "replace")

@@ -36,10 +36,9 @@ TOKEN_BIAS = re.compile(r"\s*(\d{1,9})\s*:\s*([-+]?\d+(?:\.\d+)?)\s*")
 class Setting(ABC):
     """A setting, which the config file, a CHATCLI_… variable and a flag can set.
 
-    `help` is the flag's. `unset` tells what happens where nothing sets it and there is no default.
+    `help` is the flag's, whose `full_help` says too what holds where nothing sets it, `unset`, if there is no
+    default. `generation_config` is its name in the file in which a model's makers say how to sample.
     `short`, `metavar` and `section` (a heading in the help) are the flag's too.
-    `in_shell`: `/set` changes it between turns. `in_session`: a session keeps it.
-    `generation_config` is its name in the file in which a model's makers say how to sample.
     """
 
     # What Typer makes of the flag's words.
@@ -49,13 +48,20 @@ class Setting(ABC):
 
     help: str
     unset: str = ""
+    generation_config: str = ""
     _: KW_ONLY
     short: str = ""
     metavar: str | None = None
     section: str | None = None
-    in_shell: bool = False
-    in_session: bool = False
-    generation_config: str = ""
+
+    @property
+    def full_help(self) -> str:
+        if not self.unset:
+            return self.help
+        first, more, rest = self.help.removesuffix(".").partition(". ")
+        default = f"default: {self.unset})"
+        first = f"{first[:-1]}; {default}" if first.endswith(")") else f"{first} ({default}"
+        return f"{first}{more}{rest}."
 
     @property
     @abstractmethod
@@ -136,6 +142,7 @@ class Texts(Setting):
 
 
 class TokenBiases(Setting):
+    placeholder = "TOKEN_ID:BIAS"
     wants = "TOKEN_ID:BIAS, such as 42:-5, with a comma between several"
     flag_type = list[str]
 

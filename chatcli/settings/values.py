@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -50,6 +51,11 @@ class AdapterFolder(Folder):
         return adapter_folder(value)
 
 
+# Subtracted from logits.
+Penalty = partial(Float, min=-1_000_000, max=1_000_000)
+Tokens = partial(Int, metavar="TOKENS")
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How a token is chosen, in mlx-lm's terms.
@@ -62,152 +68,70 @@ class Sampling:
     """
 
     temp: Annotated[
-        float | None,
-        Float(
-            "Sampling temperature (0: none; default: the model's own).",
-            BY_MODEL,
-            min=0,
-            in_shell=True,
-            generation_config="temperature",
-        ),
+        float | None, Float("Sampling temperature (0: none).", BY_MODEL, "temperature", min=0)
     ] = None
-    top_p: Annotated[
-        float | None,
-        Float(
-            "Top-p (1: off; default: the model's own).",
-            BY_MODEL,
-            min=0,
-            max=1,
-            in_shell=True,
-            generation_config="top_p",
-        ),
-    ] = None
-    top_k: Annotated[
-        int | None,
-        Int(
-            "Top-k (0: off; default: the model's own).",
-            BY_MODEL,
-            min=0,
-            in_shell=True,
-            generation_config="top_k",
-        ),
-    ] = None
-    min_p: Annotated[
-        float | None,
-        Float(
-            "Min-p (0: off; default: the model's own).",
-            BY_MODEL,
-            min=0,
-            max=1,
-            in_shell=True,
-            generation_config="min_p",
-        ),
-    ] = None
+    top_p: Annotated[float | None, Float("Top-p (1: off).", BY_MODEL, "top_p", min=0, max=1)] = None
+    top_k: Annotated[int | None, Int("Top-k (0: off).", BY_MODEL, "top_k", min=0)] = None
+    min_p: Annotated[float | None, Float("Min-p (0: off).", BY_MODEL, "min_p", min=0, max=1)] = None
     repetition_penalty: Annotated[
-        float | None,
-        Float(
-            "Repetition penalty (1: off; default: the model's own).",
-            BY_MODEL,
-            min=0.1,
-            in_shell=True,
-            generation_config="repetition_penalty",
-        ),
+        float | None, Float("Repetition penalty (1: off).", BY_MODEL, "repetition_penalty", min=0.1)
     ] = None
     presence_penalty: Annotated[
         float | None,
-        Float(
-            "Presence penalty: subtracted from tokens that appeared (0: off; default: the model's own).",
-            BY_MODEL,
-            min=-1_000_000,
-            max=1_000_000,
-            in_shell=True,
-            generation_config="presence_penalty",
-        ),
+        Penalty("Presence penalty: taken from tokens that appeared (0: off).", BY_MODEL, "presence_penalty"),
     ] = None
     frequency_penalty: Annotated[
         float | None,
-        Float(
-            "Frequency penalty: subtracted each time a token appeared (0: off; default: the model's own).",
+        Penalty(
+            "Frequency penalty: taken each time a token appeared (0: off).",
             BY_MODEL,
-            min=-1_000_000,
-            max=1_000_000,
-            in_shell=True,
-            generation_config="frequency_penalty",
+            "frequency_penalty",
         ),
     ] = None
     repetition_context_size: Annotated[
         int | None,
-        Int(
-            "How many tokens the three penalties look back, the prompt included (0: all; default: 20).",
+        Tokens(
+            "How many tokens the three penalties look back, the prompt included (0: all).",
             "20, as in mlx-lm",
-            metavar="TOKENS",
             min=0,
             max=MOST_TOKENS,
-            in_shell=True,
         ),
     ] = None
     xtc_probability: Annotated[
-        float | None,
-        Float(
-            "Probability that XTC drops the likeliest tokens (default: 0, off).",
-            "off",
-            min=0,
-            max=1,
-            in_shell=True,
-        ),
+        float | None, Float("Probability that XTC drops the likeliest tokens.", "0, off", min=0, max=1)
     ] = None
     xtc_threshold: Annotated[
         float | None,
-        Float(
-            "Probability above which XTC counts a token as likely (default: 0.1).",
-            "0.1, as in mlx-lm",
-            min=0,
-            max=0.5,
-            in_shell=True,
-        ),
+        Float("Probability above which XTC counts a token as likely.", "0.1, as in mlx-lm", min=0, max=0.5),
     ] = None
     min_tokens_to_keep: Annotated[
-        int | None,
-        Int("Tokens that min-p always keeps.", "1", metavar="TOKENS", min=1, max=MOST_TOKENS, in_shell=True),
+        int | None, Tokens("Tokens that min-p always keeps.", "1", min=1, max=MOST_TOKENS)
     ] = None
     logit_bias: Annotated[
-        tuple[tuple[int, float], ...] | None,
-        TokenBiases("Add to a token's logit; repeatable.", "nothing", metavar="TOKEN_ID:BIAS"),
+        tuple[tuple[int, float], ...] | None, TokenBiases("Add to a token's logit; repeatable.", "nothing")
     ] = None
     stop: Annotated[
         tuple[str, ...] | None,
         Texts(
             "End the reply before this text; repeatable. Thinking is not searched for it.",
             BY_MODEL,
-            metavar="TEXT",
-            in_shell=True,
-            generation_config="stop_strings",
+            "stop_strings",
         ),
     ] = None
-    seed: Annotated[
-        int | None, Int("Sampling seed.", "a new one each time", min=0, max=(1 << 63) - 1, in_shell=True)
-    ] = None
+    seed: Annotated[int | None, Int("Sampling seed.", "a new one each time", min=0, max=(1 << 63) - 1)] = None
     max_tokens: Annotated[
         int | None,
-        Int(
+        Tokens(
             "Most tokens in a reply, thinking included.",
             "the model's own, else the context",
+            "max_new_tokens",
             short="-n",
-            metavar="TOKENS",
             min=1,
-            in_shell=True,
-            generation_config="max_new_tokens",
         ),
     ] = None
     think_budget: Annotated[
         int | None,
-        Int(
-            "End the thinking after this many tokens, so that the answer begins.",
-            "no limit",
-            metavar="TOKENS",
-            min=0,
-            in_shell=True,
-        ),
+        Tokens("End the thinking after this many tokens, so that the answer begins.", "no limit", min=0),
     ] = None
 
     def over(self, own: Sampling) -> Sampling:
@@ -242,55 +166,36 @@ class ModelOptions:
     # The start that a full window keeps is 4 tokens; fewer than 16 leave no window to speak of.
     max_kv_size: Annotated[
         int | None,
-        Int(
-            "Keep only the first 4 and the newest tokens, this many in all (default: all). "
-            "The session keeps it.",
+        Tokens(
+            "Keep only the first 4 and the newest tokens, this many in all. The session keeps it.",
             "all",
-            metavar="TOKENS",
             section=RUN,
             min=16,
-            in_session=True,
         ),
     ] = None
     kv_bits: Annotated[
         int | None,
         Choice(
-            "Quantize the KV cache to 2, 3, 4, 5, 6 or 8 bits, from the first token on. "
-            "The session keeps it.",
+            "Quantize the KV cache to 2, 3, 4, 5, 6 or 8 bits, from the first on. The session keeps it.",
             "not quantized",
             section=RUN,
             choices=(2, 3, 4, 5, 6, 8),
-            in_session=True,
         ),
     ] = None
     kv_group_size: Annotated[
         int,
         Choice(
-            "Group size of the quantization: 32, 64 or 128 (default: 64).",
-            section=RUN,
-            choices=(32, 64, 128),
-            in_session=True,
+            "Group size of the quantization: 32, 64 or 128 (default: 64).", section=RUN, choices=(32, 64, 128)
         ),
     ] = 64
     prefill_step_size: Annotated[
         int | None,
-        Int(
-            "Tokens to prefill at a time (default: 64 on a CPU, 2048 on a GPU).",
-            "64 on a CPU, 2048 on a GPU",
-            metavar="TOKENS",
-            section=RUN,
-            min=1,
-            in_session=True,
-        ),
+        Tokens("Tokens to prefill at a time.", "64 on a CPU, 2048 on a GPU", section=RUN, min=1),
     ] = None
     adapter_path: Annotated[
         str | None,
         AdapterFolder(
-            "A folder with a LoRA or another adapter of the model. The session keeps it.",
-            "none",
-            metavar="DIR",
-            section=RUN,
-            in_session=True,
+            "A folder with a LoRA or another adapter of the model. The session keeps it.", "none", section=RUN
         ),
     ] = None
     pipeline: Annotated[
@@ -342,9 +247,8 @@ class Settings:
     draft_model: Annotated[
         str | None,
         Text(
-            "A small model with the same vocabulary, named as for -m. It proposes a reply's "
-            "tokens and the model checks several at once: faster where it is often right "
-            "('none': not the configured one either).",
+            "A small model with the same vocabulary, named as for -m, or 'none'. It proposes a reply's "
+            "tokens and the model checks several at once: faster where it is often right.",
             "none",
             metavar="MODEL",
             section=RUN,
@@ -352,9 +256,8 @@ class Settings:
     ] = None
     num_draft_tokens: Annotated[
         int,
-        Int(
+        Tokens(
             f"Tokens that the draft model proposes at a time (default: {NUM_DRAFT_TOKENS}).",
-            metavar="TOKENS",
             section=RUN,
             min=1,
             max=64,
@@ -363,10 +266,8 @@ class Settings:
     cache_limit: Annotated[
         int | None,
         Size(
-            "Most that checkpoints may take on disk, such as 5GB "
-            "(default: 20 GiB or a tenth of the free disk, whichever is less).",
-            "20 GiB or a tenth of the free disk",
-            metavar="SIZE",
+            "Most that checkpoints may take on disk, such as 5GB.",
+            "20 GiB or a tenth of the free disk, whichever is less",
         ),
     ] = None
     recompute_seconds: Annotated[
@@ -381,13 +282,12 @@ class Settings:
     memory_limit: Annotated[
         int | None,
         Size(
-            "Most that the model and its cache may take in memory, such as 12GB "
-            "(default: what the device recommends). A prompt that needs more is refused.",
+            "Most that the model and its cache may take in memory, such as 12GB. A prompt that needs more is "
+            "refused.",
             "what the device recommends",
-            metavar="SIZE",
         ),
     ] = None
-    sessions: Annotated[Path, Folder("Where sessions are saved.", metavar="DIR")]
+    sessions: Annotated[Path, Folder("Where sessions are saved.")]
     panel: Annotated[
         str, Choice("How each turn's numbers are shown in a chat (default: full).", choices=PANELS)
     ] = "full"
@@ -425,10 +325,10 @@ _DECLARED = list(_declared(Settings))
 SETTINGS = {key: setting for key, setting, _ in _DECLARED}
 # Their defaults (None: none). Where the sessions are by default depends on where one is.
 DEFAULT_VALUES = {key: default for key, _, default in _DECLARED}
-# The model options that a session keeps.
-KEPT = tuple(key for key, setting in SETTINGS.items() if setting.in_session)
+# The model options that a session keeps: its checkpoints are of use with them only.
+KEPT = tuple(each.name for each in fields(ModelOptions) if each.name != "pipeline")
 # What `/set` changes, by key. The session keeps it.
-IN_SHELL = {key: setting for key, setting in SETTINGS.items() if setting.in_shell}
+IN_SHELL = {each.name: SETTINGS[each.name] for each in fields(Sampling) if each.name != "logit_bias"}
 
 
 def aliased(name: str, models: Mapping[str, str]) -> str:
