@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, get_args
 
 from chatcli.commands.results import Result
@@ -20,10 +20,13 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 OPTIONAL = re.compile(r"\[[^]]*\]")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Command:
-    """`argument` is how help shows what may follow the name: "NAME", "[NAME]", "[NAME|off]", "" for nothing.
+    """Registers the handler that it decorates, which takes the chat and the argument's text ("": none).
 
+    The handler returns a result or raises `ChatcliError` or `WrongArgument`; it never prints.
+
+    `argument` is how help shows what may follow the name: "NAME", "[NAME]", "[NAME|off]", "" for nothing.
     What is in lower case stands for itself. `help` has at most 24 characters, `details` are for
     /help COMMAND, and `example` is a whole line. `read_only`: it changes nothing, so it may run while a
     reply comes. `complete` lists values for the argument where its own words are not all of them,
@@ -35,13 +38,19 @@ class Command:
     help: str
     _: KW_ONLY
     group: Group
-    handler: Handler
     details: str
     example: str = ""
     aliases: tuple[str, ...] = ()
     read_only: bool = False
     complete: Callable[[LiveChat], Iterable[str]] | None = None
     complete_typed: Callable[[str], Iterable[str]] | None = None
+    handler: Handler = field(init=False)
+
+    def __call__(self, handler: Handler) -> Handler:
+        self.handler = handler
+        _COMMANDS[self.name] = self
+        _ALIASES.update(dict.fromkeys(self.aliases, self.name))
+        return handler
 
     @property
     def usage(self) -> str:
@@ -53,13 +62,6 @@ class Command:
         first, space, _ = self.argument.partition(" ")
         return [word + space for word in first.strip("[]").split("|") if word.isalpha() and word.islower()]
 
-    def check(self, argument: str) -> None:
-        """Raise `WrongArgument` for one that is missing, not taken, or none of the words."""
-        is_missing = not argument and bool(OPTIONAL.sub("", self.argument).strip())
-        is_choice = self.argument.strip("[]") == "|".join(self.words)
-        if is_missing or (argument and is_choice and argument not in self.words):
-            raise WrongArgument
-
 
 class WrongArgument(Exception):
     """A command cannot take this argument: the person is shown its usage."""
@@ -69,42 +71,7 @@ _COMMANDS: dict[str, Command] = {}
 _ALIASES: dict[str, str] = {}
 
 
-def command(
-    name: str,
-    argument: str,
-    help: str,
-    *,
-    group: Group,
-    details: str,
-    example: str = "",
-    aliases: tuple[str, ...] = (),
-    read_only: bool = False,
-    complete: Callable[[LiveChat], Iterable[str]] | None = None,
-    complete_typed: Callable[[str], Iterable[str]] | None = None,
-) -> Callable[[Handler], Handler]:
-    """Register a handler, which takes the chat and the argument's text, "" if there is none.
-
-    It returns a result or raises `ChatcliError` or `WrongArgument`; it never prints.
-    """
-
-    def register(handler: Handler) -> Handler:
-        _COMMANDS[name] = Command(
-            name,
-            argument,
-            help,
-            group=group,
-            handler=handler,
-            details=details,
-            example=example,
-            aliases=aliases,
-            read_only=read_only,
-            complete=complete,
-            complete_typed=complete_typed,
-        )
-        _ALIASES.update(dict.fromkeys(aliases, name))
-        return handler
-
-    return register
+command = Command
 
 
 def all_commands() -> list[Command]:
@@ -135,27 +102,25 @@ def run(chat: LiveChat, line: str) -> Result:
     Raises `UsageError` for an unknown command and for an argument that it does not take, and what the
     handler raises.
     """
-    known, argument = parse(line)
+    known, argument = check(line)
     try:
-        known.check(argument)
         return known.handler(chat, argument)
     except WrongArgument:
         raise UsageError(f"Usage: {known.usage}") from None
 
 
-def check(line: str) -> None:
-    """Raise `UsageError` for an unknown command and for an argument that it clearly does not take."""
-    known, argument = parse(line)
-    try:
-        known.check(argument)
-    except WrongArgument:
-        raise UsageError(f"Usage: {known.usage}") from None
+def check(line: str) -> tuple[Command, str]:
+    """The command of a line and its argument.
 
-
-def parse(line: str) -> tuple[Command, str]:
-    """The command of a line and its argument. Raises as `find` does."""
-    name, *argument = line.strip().removeprefix("/").split(maxsplit=1)
-    return find(name.lower()), "".join(argument)
+    Raises `UsageError` for an unknown command and for an argument that it clearly does not take.
+    """
+    name, *words = line.strip().removeprefix("/").split(maxsplit=1)
+    known, argument = find(name.lower()), "".join(words)
+    is_missing = not argument and bool(OPTIONAL.sub("", known.argument).strip())
+    is_choice = known.argument.strip("[]") == "|".join(known.words)
+    if is_missing or (argument and is_choice and argument not in known.words):
+        raise UsageError(f"Usage: {known.usage}")
+    return known, argument
 
 
 def is_read_only(line: str) -> bool:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console
 from rich.text import Text
 
 from chatcli.conversation import finish
@@ -144,61 +144,48 @@ def layout_console(width: int) -> Console:
     return open_console(io.StringIO(), width=width, force_terminal=True)
 
 
-@dataclass(frozen=True)
-class WholeTranscript:
+def whole_transcript(conversation: Conversation, console: Console, *, thinking: bool) -> Iterator[Text]:
     """All turns of a conversation, below each other."""
-
-    conversation: Conversation
-    thinking: bool
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        turns = self.conversation.turns()
-        if not turns:
-            yield Text("No turns yet.")
-            return
-        day = date_in_words(self.conversation.date)
-        yield Text(f"dated {day}, for templates that tell the model the date", style=DIM)
-        shown_by = None if self.thinking else THINKING_OPTION
-        for turn in turns:
-            yield Text()
-            yield from map(_unwrapped, turn_rows(turn, console, thinking_shown_by=shown_by))
+    turns = conversation.turns()
+    if not turns:
+        yield Text("No turns yet.")
+        return
+    day = date_in_words(conversation.date)
+    yield Text(f"dated {day}, for templates that tell the model the date", style=DIM)
+    for turn in turns:
+        yield Text()
+        shown_by = None if thinking else THINKING_OPTION
+        yield from map(_unwrapped, turn_rows(turn, console, thinking_shown_by=shown_by))
 
 
-@dataclass(frozen=True)
-class ConversationEnd:
+def conversation_end(name: str, conversation: Conversation, height: int, console: Console) -> Iterator[Text]:
     """What a conversation is, and as much of its end as fits into `height` rows."""
+    facts = heading(name, conversation)
+    head, end = [Text()], list[Text]()
+    # What is above may take the head a second row, which the end has then less.
+    for _ in range(2):
+        above, end = _end(conversation.turns(), console, height - len(head))
+        head = _head(facts, _earlier(above) if above else "", console.width)
+    yield from map(_unwrapped, [*head, *end])
 
-    name: str
-    conversation: Conversation
-    height: int
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from map(_unwrapped, self._rows(console))
-
-    def _rows(self, console: Console) -> list[Text]:
-        facts = heading(self.name, self.conversation)
-        head, end = [Text()], list[Text]()
-        # What is above may take the head a second row, which the end has then less.
-        for _ in range(2):
-            above, end = self._end(console, self.height - len(head))
-            head = _head(facts, _earlier(above) if above else "", console.width)
-        return [*head, *end]
-
-    def _end(self, console: Console, room: int) -> tuple[int, list[Text]]:
-        """How many turns are above the end, and its rows, each turn's after a blank one."""
-        turns = self.conversation.turns()
-        shown: list[Text] = []
-        for turn in reversed(turns):
-            is_last = turn is turns[-1]
-            rows = list(turn_rows(turn, console, thinking_shown_by=READER_KEY, brief=True, is_last=is_last))
-            room -= 1
-            if len(rows) > room:
-                if room < MIN_PART_ROWS and not is_last:
-                    return turn.number, shown
-                return turn.number - 1, [Text(), *_part(rows, max(room, MIN_PART_ROWS)), *shown]
-            shown = [Text(), *rows, *shown]
-            room -= len(rows)
-        return 0, shown
+def _end(turns: Sequence[Turn], console: Console, room: int) -> tuple[int, list[Text]]:
+    """How many turns are above the end, and its rows, each turn's after a blank one."""
+    shown: list[Text] = []
+    for turn in reversed(turns):
+        is_last = turn is turns[-1]
+        rows = list(turn_rows(turn, console, thinking_shown_by=READER_KEY, brief=True, is_last=is_last))
+        room -= 1
+        if len(rows) > room:
+            if room < MIN_PART_ROWS and not is_last:
+                return turn.number, shown
+            # The first row of the turn and its last ones.
+            kept = max(room, MIN_PART_ROWS) - 2
+            left_out = Text(f"{INDENT}… {count('row', len(rows) - kept - 1)}", DIM)
+            return turn.number - 1, [Text(), rows[0], left_out, *rows[-kept:], *shown]
+        shown = [Text(), *rows, *shown]
+        room -= len(rows)
+    return 0, shown
 
 
 def heading(name: str, conversation: Conversation) -> list[str]:
@@ -224,12 +211,6 @@ def _head(facts: Sequence[str], earlier: str, width: int) -> list[Text]:
     if line.cell_len + len(earlier) + 3 < width:
         return [line.append(f" · {earlier}", DIM)]
     return [line, Text(fit(earlier, width - 1), DIM)]
-
-
-def _part(rows: Sequence[Text], height: int) -> list[Text]:
-    """The first row of a turn and its last ones, `height` in all."""
-    hidden = len(rows) - height + 1
-    return [rows[0], Text(f"{INDENT}… {count('row', hidden)}", DIM), *rows[len(rows) - height + 2 :]]
 
 
 def plain_transcript(conversation: Conversation, *, thinking: bool = False, last: int | None = None) -> str:

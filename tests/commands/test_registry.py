@@ -194,7 +194,7 @@ def test_every_example_is_a_line_that_its_command_takes() -> None:
         if known.argument:
             name, _, argument = known.example.partition(" ")
             assert find(name.removeprefix("/")) is known, known.name
-            known.check(argument)
+            assert (known, argument.strip()) == registry.check(known.example)
 
 
 @pytest.fixture

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich import box
-from rich.console import (
-    Console,
-    ConsoleOptions,
-    Group,
-    JustifyMethod,
-    RenderableType,
-    RenderResult,
-)
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
@@ -187,39 +179,33 @@ def bar(parts: Sequence[int], width: int, fills: Sequence[tuple[str, str]] = BAR
     )
 
 
-@dataclass(frozen=True)
-class StatsTable:
+def stats_table(turns: Sequence[tuple[int, ReplyRecord]], width: int) -> Table:
     """A bar and the numbers of each turn; a narrow terminal gets fewer columns and a shorter bar."""
-
-    turns: Sequence[tuple[int, ReplyRecord]]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rows = [_stats_cells(record) for _, record in self.turns]
-        numbers = {name: [Text(row[name]) for row in rows] for name in rows[0]}
-        turns: Column = ("turn", [Text(str(number)) for number, _ in self.turns])
-        ratios = [hit_ratio(record) for _, record in self.turns]
-        ratio_width = max(map(len, ratios))
-        room = options.max_width - _width([turns]) - GAP - MIN_BAR - 1 - ratio_width
-        fitting_columns = set()
-        for name in STATS_PRIORITY:
-            if (left := room - GAP - _width([(name, numbers[name])])) < 0:
-                break
-            fitting_columns.add(name)
-            room = left
-        bar_width = MIN_BAR + max(min(room, STATS_BAR - MIN_BAR), 0)
-        bars = [
-            Text.assemble(prompt_bar(record, bar_width), f" {ratio:>{ratio_width}}")
-            for (_, record), ratio in zip(self.turns, ratios, strict=True)
-        ]
-        columns: list[Column] = [turns, ("hit ratio", bars)]
-        columns += [column for column in numbers.items() if column[0] in fitting_columns]
-        table = Table(box=None, header_style=DIM, padding=(0, GAP, 0, 0), pad_edge=False)
-        for name, _ in columns:
-            side: JustifyMethod = "left" if name == "hit ratio" else "right"
-            table.add_column(name, justify=side, no_wrap=True)
-        for row in zip(*(cells for _, cells in columns), strict=True):
-            table.add_row(*row)
-        yield table
+    rows = [_stats_cells(record) for _, record in turns]
+    numbers = {name: [Text(row[name]) for row in rows] for name in rows[0]}
+    turn_column: Column = ("turn", [Text(str(number)) for number, _ in turns])
+    ratios = [hit_ratio(record) for _, record in turns]
+    ratio_width = max(map(len, ratios))
+    room = width - _width([turn_column]) - GAP - MIN_BAR - 1 - ratio_width
+    fitting_columns = set()
+    for name in STATS_PRIORITY:
+        if (left := room - GAP - _width([(name, numbers[name])])) < 0:
+            break
+        fitting_columns.add(name)
+        room = left
+    bar_width = MIN_BAR + max(min(room, STATS_BAR - MIN_BAR), 0)
+    bars = [
+        Text.assemble(prompt_bar(record, bar_width), f" {ratio:>{ratio_width}}")
+        for (_, record), ratio in zip(turns, ratios, strict=True)
+    ]
+    columns: list[Column] = [turn_column, ("hit ratio", bars)]
+    columns += [column for column in numbers.items() if column[0] in fitting_columns]
+    table = Table(box=None, header_style=DIM, padding=(0, GAP, 0, 0), pad_edge=False)
+    for name, _ in columns:
+        table.add_column(name, justify="left" if name == "hit ratio" else "right", no_wrap=True)
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        table.add_row(*row)
+    return table
 
 
 def stats_notes(turns: Iterable[tuple[int, ReplyRecord]]) -> Iterator[str]:
@@ -264,24 +250,17 @@ def speculation(records: Iterable[ReplyRecord]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class ContextTable:
+def context_table(result: results.Context, width: int) -> Iterator[RenderableType]:
     """Where the tokens are, as bars of the whole context."""
-
-    result: results.Context
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        limit, parts = self.result.limit, self.result.parts
-        used = sum(tokens for _, tokens in parts)
-        rows = [*parts, ("free", max(limit - used, 0))]
-        labels = [("", [Text(name) for name, _ in rows]), ("", [Text(f"{n:,}") for _, n in rows])]
-        bar_width = max(min(CONTEXT_BAR, options.max_width - _width(labels) - GAP), MIN_CONTEXT_BAR)
-        table = Table.grid(padding=(0, GAP, 0, 0))
-        for name, tokens in rows:
-            share = Text() if name == "free" else bar([tokens, limit - tokens], bar_width, (REUSED, NEW))
-            table.add_row(Text(name), Text(f"{tokens:,}", no_wrap=True), share)
-        table.columns[1].justify = "right"
-        yield table
-        yield Text(
-            f"used: {used:,} of {count('token', limit)}, {percent(used, limit, decimals=1)}", style=DIM
-        )
+    used = sum(tokens for _, tokens in result.parts)
+    rows = [*result.parts, ("free", max(result.limit - used, 0))]
+    labels = [("", [Text(name) for name, _ in rows]), ("", [Text(f"{n:,}") for _, n in rows])]
+    bar_width = max(min(CONTEXT_BAR, width - _width(labels) - GAP), MIN_CONTEXT_BAR)
+    table = Table.grid(padding=(0, GAP, 0, 0))
+    for name, tokens in rows:
+        share = Text() if name == "free" else bar([tokens, result.limit - tokens], bar_width, (REUSED, NEW))
+        table.add_row(Text(name), Text(f"{tokens:,}", no_wrap=True), share)
+    table.columns[1].justify = "right"
+    yield table
+    share_used = percent(used, result.limit, decimals=1)
+    yield Text(f"used: {used:,} of {count('token', result.limit)}, {share_used}", style=DIM)

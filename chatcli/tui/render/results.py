@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
-from itertools import zip_longest
 from operator import itemgetter
 from pathlib import Path
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from chatcli.commands import results
 from chatcli.conversation.tree import ROLE_NAMES
 from chatcli.store.sessions import search
+from chatcli.store.sessions.listing import Summary
 from chatcli.text import age, clean, clean_line, count, file_size, shorten
-from chatcli.tui.render.panel import ContextTable, StatsTable, stats_notes
+from chatcli.tui.render.panel import context_table, stats_notes, stats_table
 from chatcli.tui.render.sentence import Sentence
-from chatcli.tui.saved import ConversationEnd, WholeTranscript, heading, plain_transcript
+from chatcli.tui.saved import conversation_end, heading, plain_transcript, whole_transcript
 from chatcli.tui.terminal import clipboard
+from chatcli.tui.text.console import Drawn
 from chatcli.tui.text.fit import fit, fit_name
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.tree_layout import HERE, cut_guide, guides, row_start, tree_nodes
@@ -120,7 +122,20 @@ def _(result: results.Help) -> RenderableType:
         ]
         for title, rows in groups
     ]
-    return HelpColumns(blocks)
+    return Drawn(lambda _, options: _in_columns(blocks, options.max_width))
+
+
+def _in_columns(blocks: Sequence[list[Text]], width: int) -> Iterator[Text]:
+    """Blocks of short lines below each other, in two columns where there is room."""
+    if width < 2 * HELP_COLUMNS + 1:
+        yield from itertools.chain(*blocks)
+        return
+    for left, right in itertools.zip_longest(blocks[::2], blocks[1::2], fillvalue=list[Text]()):
+        for line, beside in itertools.zip_longest(left, right):
+            row = line.copy() if line else Text()
+            if beside:
+                row.append(" " * (HELP_COLUMNS + 1 - row.cell_len)).append_text(beside)
+            yield row
 
 
 @renderable.register
@@ -141,71 +156,42 @@ def _(result: results.CommandHelp) -> RenderableType:
     return Group(*lines)
 
 
-class HelpColumns:
-    """Blocks of short lines below each other, in two columns where there is room."""
-
-    def __init__(self, blocks: Sequence[list[Text]]) -> None:
-        self._blocks = blocks
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if options.max_width < 2 * HELP_COLUMNS + 1:
-            for block in self._blocks:
-                yield from block
-            return
-        no_lines: list[Text] = []
-        for left, right in zip_longest(self._blocks[::2], self._blocks[1::2], fillvalue=no_lines):
-            for line, beside in zip_longest(left, right):
-                row = line.copy() if line else Text()
-                if beside:
-                    row.append(" " * (HELP_COLUMNS + 1 - row.cell_len)).append_text(beside)
-                yield row
-
-
-class DrawnListing:
-    """A row for each session. Where it is narrow, first words make room for names, and then names are cut."""
-
-    def __init__(self, result: results.Listing) -> None:
-        self._result = result
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        summaries = self._result.summaries
-        rows = [(clean_line(s.name), "?" if s.problem else str(s.turns), age(s.last_used)) for s in summaries]
-        headings = ("session", "turns", "last used")
-        names, turns, ages = (max(map(cell_len, column)) for column in zip(headings, *rows, strict=True))
-        room = options.max_width - turns - ages - 3 * LISTING_GAP
-        names = min(names, max(room * 2 // 3, MIN_NAME_COLUMNS))
-        table = Table(box=None, header_style=DIM, padding=(0, LISTING_GAP, 0, 0), pad_edge=False)
-        for heading_, width in zip(headings, (names, turns, ages), strict=True):
-            table.add_column(heading_, no_wrap=True, overflow="ellipsis", width=width)
-        table.add_column("begins with", no_wrap=True, overflow="ellipsis", max_width=max(room - names, 1))
-        for summary, (name, number, last_used) in zip(summaries, rows, strict=True):
-            words = Text(shorten(summary.first_words, MAX_FIRST_WORDS), DIM)
-            if summary.problem:
-                last_used, words = "", Text("cannot be read", "red")
-            table.add_row(Text(fit_name(name, names), ACCENT), number, last_used, words)
-        yield table
-        if self._result.more > 0:
-            yield Sentence(f"… and {self._result.more:,} more: {self._result.all_command}", DIM)
-
-
 @renderable.register
 def _(result: results.Listing) -> RenderableType:
-    return DrawnListing(result) if result.summaries else Text("No saved sessions yet.")
+    if not result.summaries:
+        return Text("No saved sessions yet.")
+    table = Drawn(lambda _, options: [_listing(result.summaries, options.max_width)])
+    more = Sentence(f"… and {result.more:,} more: {result.all_command}", DIM)
+    return Group(table, *[more] * (result.more > 0))
+
+
+def _listing(summaries: Sequence[Summary], width: int) -> Table:
+    """A row for each session. Where it is narrow, first words make room for names, and then names are cut."""
+    rows = [(clean_line(s.name), "?" if s.problem else str(s.turns), age(s.last_used)) for s in summaries]
+    headings = ("session", "turns", "last used")
+    names, turns, ages = (max(map(cell_len, column)) for column in zip(headings, *rows, strict=True))
+    room = width - turns - ages - 3 * LISTING_GAP
+    names = min(names, max(room * 2 // 3, MIN_NAME_COLUMNS))
+    table = Table(box=None, header_style=DIM, padding=(0, LISTING_GAP, 0, 0), pad_edge=False)
+    for heading_, columns in zip(headings, (names, turns, ages), strict=True):
+        table.add_column(heading_, no_wrap=True, overflow="ellipsis", width=columns)
+    table.add_column("begins with", no_wrap=True, overflow="ellipsis", max_width=max(room - names, 1))
+    for summary, (name, number, last_used) in zip(summaries, rows, strict=True):
+        words = Text(shorten(summary.first_words, MAX_FIRST_WORDS), DIM)
+        if summary.problem:
+            last_used, words = "", Text("cannot be read", "red")
+        table.add_row(Text(fit_name(name, names), ACCENT), number, last_used, words)
+    return table
 
 
 @renderable.register
 def _(result: results.Transcript) -> RenderableType:
-    return WholeTranscript(result.conversation, result.thinking)
+    return Drawn(lambda console, _: whole_transcript(result.conversation, console, thinking=result.thinking))
 
 
-class DrawnTree:
-    """The messages as the list of /tree has them."""
-
-    def __init__(self, result: results.Tree) -> None:
-        self._result = result
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from tree_rows(self._result, options.max_width - 1)
+@renderable.register
+def _(result: results.Tree) -> RenderableType:
+    return Drawn(lambda _, options: tree_rows(result, options.max_width - 1))
 
 
 def tree_rows(result: results.Tree, width: int) -> Iterator[Text]:
@@ -225,20 +211,18 @@ def tree_rows(result: results.Tree, width: int) -> Iterator[Text]:
 
 
 @renderable.register
-def _(result: results.Tree) -> RenderableType:
-    return DrawnTree(result)
-
-
-@renderable.register
 def _(result: results.Stats) -> RenderableType:
     if not result.turns:
         return Text("No turns yet.")
-    return Group(StatsTable(result.turns), *(Text(note, DIM) for note in stats_notes(result.turns)))
+    return Group(
+        Drawn(lambda _, options: [stats_table(result.turns, options.max_width)]),
+        *(Text(note, DIM) for note in stats_notes(result.turns)),
+    )
 
 
 @renderable.register
 def _(result: results.Context) -> RenderableType:
-    return ContextTable(result)
+    return Drawn(lambda _, options: context_table(result, options.max_width))
 
 
 @renderable.register
@@ -317,31 +301,30 @@ def _(result: results.Table) -> RenderableType:
     return Group(Text(clean(result.title), style="bold"), *[table] * bool(result.rows), *notes, Text())
 
 
-class OpenedSession:
-    """The end of a conversation that is open now, and what is to be said: together they fill the window."""
-
-    def __init__(self, result: results.Opened | results.HeadMoved, sentences: Sequence[Sentence]) -> None:
-        self._result, self._sentences = result, sentences
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        below = Group(*self._sentences)
-        rows_below = len(console.render_lines(below, options)) if self._sentences else 0
-        height = console.height - PROMPT_ROWS - rows_below
-        yield ConversationEnd(self._result.name, self._result.conversation, height)
-        yield below
-
-
 @renderable.register
 def _(result: results.Opened) -> RenderableType:
     notes = [Sentence(f"! {note}", "yellow") for note in result.notes]
     said = [Sentence(result.said, DIM)] if result.said else []
-    return OpenedSession(result, [*said, *notes])
+    return _opened(result, [*said, *notes])
 
 
 @renderable.register
 def _(result: results.HeadMoved) -> RenderableType:
     sentence = Sentence(result.text, DIM)
-    return OpenedSession(result, [sentence]) if result.conversation.head else sentence
+    return _opened(result, [sentence]) if result.conversation.head else sentence
+
+
+def _opened(result: results.Opened | results.HeadMoved, sentences: Sequence[Sentence]) -> RenderableType:
+    """The end of a conversation that is open now, and what is to be said: together they fill the window."""
+
+    def draw(console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        below = Group(*sentences)
+        rows_below = len(console.render_lines(below, options)) if sentences else 0
+        height = console.height - PROMPT_ROWS - rows_below
+        yield from conversation_end(result.name, result.conversation, height, console)
+        yield below
+
+    return Drawn(draw)
 
 
 @renderable.register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
@@ -25,6 +26,16 @@ def open_console(file: TextIO | None = None, **options: Any) -> Console:
     console = Console(file=file, highlight=False, markup=False, emoji=False, _environ=environment, **options)
     console.push_render_hook(CleanText())
     return console
+
+
+class Drawn:
+    """What is made for the size that there is when it is printed."""
+
+    def __init__(self, draw: Callable[[Console, ConsoleOptions], Iterable[RenderableType]]) -> None:
+        self._draw = draw
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self._draw(console, options)
 
 
 class CleanText(RenderHook):
