@@ -206,7 +206,7 @@ def converse(options: Options, request: SessionRequest, text: str = "") -> None:
     from chatcli.session.live_chat import LiveChat
 
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not (text and options.as_json)
-    # mlx.launch tells how wide its terminal is, and stands between it and this process.
+    # mlx.launch tells how wide its terminal is, and passes on whole lines of what is typed there.
     behind_launcher = our_ranks().size > 1 and "COLUMNS" in os.environ and not options.as_json
     interactive = in_terminal or behind_launcher
     if text and not interactive:
@@ -222,7 +222,7 @@ def converse(options: Options, request: SessionRequest, text: str = "") -> None:
     try:
         if interactive:
             chat.model.check_name()
-            run_shell(chat, text, plain=options.plain, behind_launcher=not in_terminal)
+            run_shell(chat, text, plain=options.plain or not in_terminal)
         else:
             from chatcli.commands import script
             from chatcli.tui.render.pipe import Pipe
@@ -234,40 +234,27 @@ def converse(options: Options, request: SessionRequest, text: str = "") -> None:
         close(chat)
 
 
-def run_shell(chat: LiveChat, text: str, *, plain: bool, behind_launcher: bool) -> None:
-    """The shell on this terminal or on the launcher's; line by line where nothing can be drawn."""
-    from chatcli.tui.terminal import launcher
-
-    drawn = not plain and os.environ.get("TERM", "dumb") != "dumb"
-    if not drawn or (behind_launcher and not launcher.is_there()):
+def run_shell(chat: LiveChat, text: str, *, plain: bool) -> None:
+    """The shell on this terminal, line by line if it is `plain` or nothing can be drawn."""
+    if plain or os.environ.get("TERM", "dumb") == "dumb":
         from chatcli.tui import line_mode
 
         startup.restore()
         chat.model.load()
         line_mode.run(chat, text)
         return
-    if behind_launcher:
-        with launcher.terminal():
-            # An editor would read what the launcher passes on.
-            run_drawn_shell(chat, text, editor=None)
-    else:
-        from chatcli.tui.composer.editor import find_editor
-
-        startup.pass_on_typed()
-        run_drawn_shell(chat, text, find_editor(os.environ))
-
-
-def run_drawn_shell(chat: LiveChat, text: str, editor: str | None) -> None:
+    from chatcli.tui.composer.editor import find_editor
     from chatcli.tui.composer.history import SessionHistory
     from chatcli.tui.live_region import LiveRegion
     from chatcli.tui.render.screen import Screen
     from chatcli.tui.shell import Shell
 
+    startup.pass_on_typed()
     live_region = LiveRegion(os.environ)
     screen = Screen.above_prompt(live_region, chat.model.settings.panel, chat.model.context_size)
     typed = SessionHistory(chat.session.folder.location, lambda: chat.session.name)
     try:
-        Shell(chat, screen, live_region, typed, editor).run(text)
+        Shell(chat, screen, live_region, typed, find_editor(os.environ)).run(text)
     finally:
         typed.close()
 
