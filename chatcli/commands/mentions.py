@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +13,13 @@ from pathlib import Path
 from chatcli import files
 from chatcli.conversation import attachments, images
 from chatcli.conversation.images import Image
-from chatcli.errors import ChatcliError, UsageError
-from chatcli.text import clean_line, count, file_size
+from chatcli.errors import UsageError
+from chatcli.text import clean_line, file_size
 
 # A larger file is no context for one message.
 MAX_TEXT_BYTES = 2_000_000
 # Names that a folder offers for completion.
 MAX_CHOICES = 200
-# After which a text whose tokens could not be counted is counted again.
-RETRY_SECONDS = 1.0
 TYPED_NAME = re.compile(r'(?<![^\s(\[{])@("[^"\n]*|[^\s"]*)\Z')
 LANGUAGES = {
     "cc": "cpp",
@@ -183,7 +179,11 @@ def read_text(mention: Mention) -> str:
             raise UsageError(
                 f"@{name} is a folder: name a file in it, or put a space after the @ to mean no file."
             )
-        _check_size(name, path.stat().st_size)
+        if (size := path.stat().st_size) > MAX_TEXT_BYTES:
+            raise UsageError(
+                f"@{name} has {file_size(size)}, and {file_size(MAX_TEXT_BYTES)} is the most that a message "
+                "takes: attach a part of it."
+            )
         data = files.read_named(path, MAX_TEXT_BYTES)
     except OSError as error:
         raise UsageError(
@@ -194,14 +194,6 @@ def read_text(mention: Mention) -> str:
         if "\0" not in text:
             return text
     raise UsageError(f"@{name} is not text in UTF-8: convert it, or put a space after the @ to mean no file.")
-
-
-def _check_size(name: str, size: int) -> None:
-    if size > MAX_TEXT_BYTES:
-        raise UsageError(
-            f"@{name} has {file_size(size)}, and {file_size(MAX_TEXT_BYTES)} is the most that a message "
-            "takes: attach a part of it."
-        )
 
 
 def language(path: Path) -> str:
@@ -232,78 +224,29 @@ def choices(typed: str, folder: Path) -> list[Choice]:
                 with suppress(OSError):
                     entries.append((entry.name, None if entry.is_dir() else entry.stat().st_size))
     entries.sort(key=lambda entry: (entry[1] is not None, entry[0]))
-    return [_choice(head, name, size, in_quotes) for name, size in entries[:MAX_CHOICES]]
+    offered = []
+    for name, size in entries[:MAX_CHOICES]:
+        shown = name if size is not None else f"{name}/"
+        text = head + shown
+        if in_quotes or " " in text:
+            # A folder's quote stays open: a name in it may follow.
+            text = f'"{text}"' if size is not None else f'"{text}'
+        offered.append(Choice(text, shown, size))
+    return offered
 
 
-def _choice(head: str, name: str, size: int | None, in_quotes: bool) -> Choice:
-    shown = name if size is not None else f"{name}/"
-    text = head + shown
-    if in_quotes or " " in text:
-        # A folder's quote stays open: a name in it may follow.
-        text = f'"{text}"' if size is not None else f'"{text}'
-    return Choice(text, shown, size)
+def sizes(text: str, folder: Path) -> str:
+    """Every file that `text` mentions with its size; empty if it mentions none."""
+    mentioned = find(text, folder) if "@" in text else []
+    return " · ".join(f"@{clean_line(mention.name)} {_size(mention.path)}" for mention in mentioned)
 
 
-class SizeLabels:
-    """How many tokens each mentioned file has, counted on a thread, once per state of the file.
-
-    `count_tokens` is called on that thread. While it returns None or raises, the bytes are shown.
-    """
-
-    def __init__(self, count_tokens: Callable[[str], int | None]) -> None:
-        self._count_tokens = count_tokens
-        self._labels: dict[tuple[Path, int, int], str] = {}
-        self._counting = threading.Lock()
-        self._retry_at = 0.0
-
-    def line(self, text: str, folder: Path, changed: Callable[[], None]) -> str:
-        """Every file that `text` mentions with its size; empty if it mentions none."""
-        mentioned = find(text, folder) if "@" in text else []
-        return " · ".join(f"@{clean_line(each.name)} {self.label(each, changed)}" for each in mentioned)
-
-    def label(self, mention: Mention, changed: Callable[[], None]) -> str:
-        """What to show beside a name now. `changed` is called, on a thread, when more is known."""
-        try:
-            status = mention.path.stat()
-        except OSError:
-            return "is gone"
-        if stat.S_ISDIR(status.st_mode):
-            return "is a folder"
-        if status.st_size > MAX_TEXT_BYTES and not images.is_image(mention.path):
-            return f"{file_size(status.st_size)}, too large"
-        key = mention.path, status.st_mtime_ns, status.st_size
-        if key in self._labels:
-            return self._labels[key]
-        # One file at a time; another is counted once this one has been shown.
-        if time.monotonic() >= self._retry_at and self._counting.acquire(blocking=False):
-            threading.Thread(target=self._count, args=(mention, key, changed), daemon=True).start()
-        return file_size(status.st_size)
-
-    def _count(self, mention: Mention, key: tuple[Path, int, int], changed: Callable[[], None]) -> None:
-        try:
-            label = self._measure(mention)
-            if label is None:
-                self._retry_at = time.monotonic() + RETRY_SECONDS
-            else:
-                self._labels[key] = label
-        finally:
-            self._counting.release()
-        changed()
-
-    def _measure(self, mention: Mention) -> str | None:
-        """An image's pixels or a text's tokens; None if these cannot be counted yet."""
-        if images.is_image(mention.path):
-            try:
-                picture = images.read(mention.path).picture
-            except ChatcliError:
-                return "cannot be shown"
-            return f"{picture.width}×{picture.height}"
-        try:
-            text = read_text(mention)
-        except UsageError:
-            return "is not text"
-        try:
-            tokens = self._count_tokens(text)
-        except ChatcliError:
-            return None
-        return None if tokens is None else count("token", tokens)
+def _size(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError:
+        return "is gone"
+    if stat.S_ISDIR(status.st_mode):
+        return "is a folder"
+    too_large = status.st_size > MAX_TEXT_BYTES and not images.is_image(path)
+    return f"{file_size(status.st_size)}{', too large' * too_large}"

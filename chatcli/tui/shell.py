@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,6 @@ from chatcli.session.live_chat import LiveChat
 from chatcli.text import shorten
 from chatcli.tui import pager, queue, toolbar
 from chatcli.tui.composer import composer, escape
-from chatcli.tui.composer.completion import CommandCompleter
 from chatcli.tui.composer.composer import Composer
 from chatcli.tui.live_region import LiveRegion
 from chatcli.tui.queue import Submission, SubmissionQueue
@@ -128,8 +128,7 @@ class Shell:
             on_clear=self._cancel_edit,
             notify=self._notify,
             history=history,
-            count_tokens=chat.model.count_tokens,
-            completer=CommandCompleter(chat),
+            complete_command=partial(registry.completions, chat),
             editor=editor,
             in_terminal=live_region.in_terminal,
         )

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from chatcli.commands import mentions
-from chatcli.commands.mentions import Choice, Mention, SizeLabels, choices, expand
+from chatcli.commands.mentions import Choice, choices, expand, sizes
 from chatcli.conversation import attachments
 from chatcli.conversation.tree import Message
 from chatcli.errors import UsageError
-from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -242,62 +239,10 @@ def test_names_that_a_terminal_would_act_on_are_not_offered(folder: Path) -> Non
     assert [] == choices("evil", folder)
 
 
-def test_tokens_are_counted_once_for_each_state_of_a_file(folder: Path) -> None:
-    counted: list[str] = []
-    changed = threading.Event()
-
-    def tokens(text: str) -> int:
-        counted.append(text)
-        return 1000 + len(text)
-
-    sizes, notes = SizeLabels(tokens), Mention("notes.txt", folder / "notes.txt")
-    assert "13 B" == sizes.label(notes, changed.set)
-    assert changed.wait(10)
-    assert ["1,013 tokens"] * 3 == [sizes.label(notes, changed.set) for _ in range(3)]
-    (folder / "notes.txt").write_text("other")
-    wait_until(lambda: sizes.label(notes, changed.set) == "1,005 tokens")
-    assert ["first\nsecond\n", "other"] == counted
-
-
-def test_counting_does_not_hold_up_who_asks(folder: Path) -> None:
-    release = threading.Event()
-    sizes = SizeLabels(lambda text: release.wait(10) and len(text))
-    began = time.monotonic()
-    assert "@notes.txt 13 B · @source/main.py 8 B" == sizes.line(
-        "@notes.txt @source/main.py", folder, lambda: None
-    )
-    assert time.monotonic() - began < 1
-    release.set()
-    wait_until(
-        lambda: (
-            "@notes.txt 13 tokens · @source/main.py 8 tokens"
-            == sizes.line("@notes.txt @source/main.py", folder, lambda: None)
-        )
-    )
-
-
-def test_the_bytes_stand_in_until_tokens_can_be_counted(folder: Path) -> None:
-    loaded: list[bool] = []
-    counted: list[str] = []
-
-    def tokens(text: str) -> int | None:
-        counted.append(text)
-        return 1 if loaded else None
-
-    sizes, notes = SizeLabels(tokens), Mention("notes.txt", folder / "notes.txt")
-    assert "13 B" == sizes.label(notes, lambda: None)
-    wait_until(lambda: counted)
-    assert "13 B" == sizes.label(notes, lambda: None)
-    loaded.append(True)
-    wait_until(lambda: sizes.label(notes, lambda: None) == "1 token")
-
-
-def test_what_will_be_refused_is_told_before(folder: Path) -> None:
+def test_what_a_message_attaches_is_told_before(folder: Path) -> None:
     (folder / "pic.png").write_bytes(b"\0")
     (folder / "huge").write_bytes(b"x" * 2_100_000)
-    sizes = SizeLabels(len)
-    message = "@pic.png @huge @source"
-    wait_until(lambda: "not" in sizes.line(message, folder, lambda: None))
-    assert "@pic.png is not text · @huge 2.1 MB, too large · @source is a folder" == (
-        sizes.line(message, folder, lambda: None)
-    )
+    assert "@notes.txt 13 B · @source/main.py 8 B" == sizes("@notes.txt @source/main.py", folder)
+    told = "@pic.png 1 B · @huge 2.1 MB, too large · @source is a folder"
+    assert told == sizes("@pic.png @huge @source", folder)
+    assert "" == sizes("nothing, jane@doe.org", folder)

@@ -16,7 +16,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import (
     CompleteEvent,
     Completer,
-    DummyCompleter,
+    ThreadedCompleter,
     get_common_complete_suffix,
 )
 from prompt_toolkit.document import Document
@@ -46,7 +46,7 @@ from chatcli.commands import mentions
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.text import clean, shorten
 from chatcli.tui.composer import escape
-from chatcli.tui.composer.completion import MessageCompleter
+from chatcli.tui.composer.completion import CompleteCommand, MessageCompleter
 from chatcli.tui.composer.editor import edited
 from chatcli.tui.composer.paste import (
     Pastes,
@@ -85,9 +85,8 @@ class Composer:
     `on_accept` gets what is sent; if it raises a `ChatcliError`, that is shown and the text stays.
     `on_change` gets what Enter would send now, and whether it came at once (a paste, an editor).
     `on_escape` is called at Esc, unless that closes a menu, `on_clear` when the text was thrown away.
-    `count_tokens` counts a text, on a thread of its own; None while it cannot. `notify` shows a sentence.
-    `folder` is where relative `@path` names start, `editor` a command line or None, `in_terminal` as
-    prompt_toolkit's.
+    `notify` shows a sentence. `complete_command` completes a line that begins with a slash. `folder` is
+    where relative `@path` names start, `editor` a command line or None, `in_terminal` as prompt_toolkit's.
     """
 
     def __init__(
@@ -99,8 +98,7 @@ class Composer:
         on_clear: Callable[[], object],
         notify: Callable[[str], None],
         history: History,
-        count_tokens: Callable[[str], int | None],
-        completer: Completer | None = None,
+        complete_command: CompleteCommand = lambda _: (),
         folder: Path | None = None,
         editor: str | None = None,
         in_terminal: Callable[[], AbstractAsyncContextManager[None]] = default_in_terminal,
@@ -118,10 +116,9 @@ class Composer:
         self._wrapper = LineWrapper(self._pastes.label)
         self._changes_at_once = False
         self._notice = ""
-        sizes = mentions.SizeLabels(count_tokens)
         # A window asks several times while the screen is drawn once.
-        self._file_sizes = lru_cache(1)(lambda text, _: sizes.line(text, self._folder, get_app().invalidate))
-        completer = MessageCompleter(completer or DummyCompleter(), self._folder)
+        self._file_sizes = lru_cache(1)(lambda text, _: mentions.sizes(text, self._folder))
+        completer = ThreadedCompleter(MessageCompleter(complete_command, self._folder))
         self.buffer = MessageBuffer(self.send, history, completer)
         self.buffer.on_text_changed += lambda _: self._changed()
         search = SearchToolbar(

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from prompt_toolkit.application import Application, create_app_session
-from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.layout import Layout
@@ -50,6 +49,7 @@ CTRL_A, CTRL_E, CTRL_J, CTRL_W, CTRL_Y = "\x01", "\x05", "\n", "\x17", "\x19"
 PAUSE = "pause"
 LONG = "".join(f"line {number} of a log\n" for number in range(214))
 WIDE = "x" * 2345
+WORDS = ["/help", "/history", "/quit", "/resume ", "/rename "]
 # Less than a pipe holds.
 CHUNK = 30_000
 
@@ -57,7 +57,6 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from prompt_toolkit.application import Application
-from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.filters import has_focus
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
@@ -67,6 +66,7 @@ from prompt_toolkit.styles import Style
 from chatcli.commands import mentions
 from chatcli.tui.composer.composer import STYLE, Composer
 
+WORDS = ["/help", "/history", "/quit", "/resume ", "/rename "]
 log, editor = Path(sys.argv[1]), sys.argv[2] or None
 
 def log_event(kind, **values):
@@ -74,6 +74,9 @@ def log_event(kind, **values):
         file.write(json.dumps({"kind": kind, **values}) + "\\n")
 
 notices = []
+
+def complete_command(line):
+    return [(word, -len(line), "") for word in WORDS if word.startswith(line)]
 
 def notify(text):
     notices[:] = [text]
@@ -90,8 +93,7 @@ composer = Composer(
     on_escape=lambda: log_event("escaped"),
     notify=notify,
     history=FileHistory("history"),
-    count_tokens=lambda text: len(text.split()),
-    completer=WordCompleter(["/help", "/history", "/quit", "/resume ", "/rename "], sentence=True),
+    complete_command=complete_command,
     editor=editor,
 )
 keys = KeyBindings()
@@ -226,8 +228,7 @@ def piped_composer(folder: Path, *entries: str, editor: str | None = None) -> It
             on_escape=lambda: box.escape(),
             notify=lambda text: box.notices.append(text),
             history=history,
-            count_tokens=lambda text: len(text),
-            completer=WordCompleter(["/help", "/history", "/quit", "/resume ", "/rename "], sentence=True),
+            complete_command=lambda line: [(word, -len(line), "") for word in WORDS if word.startswith(line)],
             folder=folder,
             editor=editor,
         )
@@ -698,7 +699,7 @@ def test_a_named_file_is_completed_measured_and_attached(program: Program, tmp_p
     program.keys("read @n")
     program.shows("notes.txt  14 B")
     program.keys(TAB)
-    program.shows("› read @notes.txt", "  @notes.txt 3 tokens")
+    program.shows("› read @notes.txt", "  @notes.txt 14 B")
     program.keys(ENTER)
     assert "read @notes.txt" == program.accepted()
     sent = program.lines("accepted")[0]["expanded"]
@@ -708,7 +709,7 @@ def test_a_named_file_is_completed_measured_and_attached(program: Program, tmp_p
 def test_a_file_that_is_not_text_is_refused_and_nothing_is_lost(program: Program, tmp_path: Path) -> None:
     (tmp_path / "here" / "pic.png").write_bytes(b"\x89PNG\0")
     program.keys("look at @pic.png")
-    program.shows("  @pic.png is not text")
+    program.shows("  @pic.png 5 B")
     program.keys(ENTER)
     program.shows("@pic.png is not text in UTF-8", "› look at @pic.png")
     assert [] == program.lines("accepted")
