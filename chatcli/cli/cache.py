@@ -5,8 +5,10 @@ The store's modules take a tenth of a second to import, so the commands that nee
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,9 +23,16 @@ from chatcli.cli.options import (
     value_of,
 )
 from chatcli.cli.output import confirm, print_json, show_result
-from chatcli.commands import results
+from chatcli.commands.results import PlainText, Table
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.text import file_size
+from chatcli.text import clean_line, count, file_size
+
+if TYPE_CHECKING:
+    from chatcli.store.maintenance import Written
+    from chatcli.store.segments.inventory import Usage
+
+# Digits of a fingerprint that tell models apart.
+FINGERPRINT_DIGITS = 8
 
 app = typer.Typer(cls=help.Group, help="Show, check or clear the checkpoints on disk.", no_args_is_help=True)
 
@@ -58,7 +67,34 @@ def stats(
             }
         )
     else:
-        show_result(results.DiskUse(str(folder), usages, limit_bytes, names, written))
+        show_result(
+            disk_use(usages, names, limit_bytes, written) if usages else PlainText("No checkpoints on disk.")
+        )
+
+
+def disk_use(usages: Sequence[Usage], names: Mapping[str, str], limit_bytes: int, written: Written) -> Table:
+    """What each model's checkpoints take; `names` has models by fingerprint."""
+    from chatcli.tui.render.results import model_label
+
+    rows = [
+        [
+            model_label(names[usage.fingerprint]) if usage.fingerprint in names else "in no session",
+            usage.fingerprint[:FINGERPRINT_DIGITS],
+            f"{usage.segments:,}",
+            f"{count('file', usage.rows_files)}, {file_size(usage.rows_bytes)}",
+            f"{count('file', usage.states)}, {file_size(usage.state_bytes)}",
+        ]
+        for usage in usages
+    ]
+    notes = [f"{file_size(sum(usage.bytes for usage in usages))} of at most {file_size(limit_bytes)}"]
+    if written.days:
+        *_, (day, newest) = sorted(written.days.items())
+        name, most = max(written.sessions.items(), key=itemgetter(1))
+        notes.append(
+            f"written so far: {file_size(sum(written.days.values()))} in {count('day', len(written.days))}, "
+            f"{file_size(newest)} on {day}; most by '{clean_line(name)}', {file_size(most)}"
+        )
+    return Table("", ("model", "fingerprint", "segments", "rows", "states"), rows, notes)
 
 
 @app.command(cls=help.Command)
@@ -85,8 +121,15 @@ def verify(
         problems = [{"file": str(problem.path), "reason": problem.reason} for problem in damaged]
         print_json({"damaged": problems, "transcripts": transcripts, "repaired": repaired})
     else:
-        repair_command = session_files.command("cache verify --repair")
-        show_result(results.Verified(folder, damaged, transcripts, repaired, repair_command))
+        lines = [f"! {problem.path.path.relative_to(folder)}: {problem.reason}" for problem in damaged]
+        lines += [f"! {problem}" for problem in transcripts]
+        if damaged and repaired:
+            lines.append("Set aside: the next turn computes these checkpoints again.")
+        elif damaged:
+            repair_command = session_files.command("cache verify --repair")
+            lines.append(f"To set damaged checkpoints aside: {repair_command}")
+        whole = "Every checkpoint and transcript is whole."
+        show_result(PlainText("\n".join(map(clean_line, lines)) or whole))
     if transcripts or (damaged and not repaired):
         raise typer.Exit(1)
 
@@ -114,7 +157,12 @@ def gc(
         removed = [{"file": str(each.path), "bytes": each.size, "reason": each.reason} for each in removals]
         print_json({"dry_run": dry_run, "freed_bytes": freed, "removed": removed})
     else:
-        show_result(results.Collected(removals, freed, dry_run))
+        sizes: dict[str, list[int]] = {}
+        for removal in removals:
+            sizes.setdefault(removal.reason, []).append(removal.size)
+        lines = [f"{len(each)} files, {file_size(sum(each))}: {reason}" for reason, each in sizes.items()]
+        freed_line = f"{file_size(freed)} {'would go' if dry_run else 'went'}."
+        show_result(PlainText("\n".join([*lines, freed_line]) if lines else "There is nothing to remove."))
 
 
 @app.command(cls=help.Command)

@@ -5,12 +5,13 @@ It works where the settings, MLX or the sessions folder are broken, so that they
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,13 +20,10 @@ from chatcli.cli.config import effective, read_environment
 from chatcli.cli.options import Configured, JsonOption, config_path, flag_of, sessions_flag
 from chatcli.cli.output import print_json
 from chatcli.command_line import split_sentence
-from chatcli.doctor.finding import Finding, Status
+from chatcli.doctor.finding import Finding
 from chatcli.settings import config_file
 from chatcli.settings.values import POCKET, SETTINGS, aliased
 from chatcli.text import clean_line
-
-if TYPE_CHECKING:
-    from chatcli.tui.render.screen import Screen
 
 # Findings by the title of their area.
 Findings = dict[str, list[Finding]]
@@ -77,60 +75,43 @@ def command(
 
 
 def print_findings(areas: Iterable[tuple[str, Iterable[Finding]]]) -> Findings:
-    """Print each finding as soon as it is there, and last, still on the screen, what there is to do."""
-    from chatcli.tui.render.screen import Screen
+    """Print each finding as soon as it is there, and last, still on the screen, what there is to do.
 
-    page = Page(Screen())
+    Status, name and value stand in columns, and below them what to do.
+    """
+    from chatcli.tui.text.console import open_console
+
+    console = open_console()
+    page_columns = min(max(console.width, MIN_COLUMNS), MAX_COLUMNS) - 1
     findings: Findings = {}
+
+    def show(text: str, style: str = "", end: str = "\n") -> None:
+        console.print(text, style=style, end=end, soft_wrap=True)
+
+    def wrapped(text: str, indent: int) -> str:
+        """`text` on lines that begin at column `indent`; the first one's indent is left out."""
+        columns, line = page_columns - indent, clean_line(text)
+        words, command = split_sentence(line)
+        # A command line is not broken, so that it can be copied.
+        whole = [command] if command and len(line) > columns else []
+        lines = textwrap.wrap(words if whole else line, columns, break_on_hyphens=False) + whole
+        return f"\n{' ' * indent}".join(lines)
+
     for title, area in areas:
-        page.title(title)
+        show(title, "bold")
         findings[title] = []
         for finding in area:
             findings[title].append(finding)
-            page.finding(finding)
-    page.summary([finding for area in findings.values() for finding in area])
+            style = STYLES[finding.status]
+            show(f"  {finding.status:<{STATUS_COLUMNS - 2}}", style, end="")
+            value = wrapped(finding.value, STATUS_COLUMNS + NAME_COLUMNS)
+            show(f"{finding.name:<{NAME_COLUMNS - 1}} {value}")
+            if finding.advice:
+                show(" " * STATUS_COLUMNS + wrapped(finding.advice, STATUS_COLUMNS), style)
+    everything = list(itertools.chain(*findings.values()))
+    for status in ("advice", "problem"):
+        if names := [finding.name for finding in everything if finding.status == status]:
+            show(wrapped(f"{status}: {', '.join(names)}", 0), STYLES[status])
+    if not any(finding.status == "problem" for finding in everything):
+        show("Nothing is broken.", STYLES["ok"])
     return findings
-
-
-class Page:
-    """Lines as wide as the screen: status, name and value in columns, and below them what to do."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._columns = min(max(screen.console.width, MIN_COLUMNS), MAX_COLUMNS) - 1
-
-    def title(self, title: str) -> None:
-        self._print(title, "bold")
-
-    def finding(self, finding: Finding) -> None:
-        style = STYLES[finding.status]
-        self._print(f"  {finding.status:<{STATUS_COLUMNS - 2}}", style, end="")
-        value = self._wrapped(finding.value, STATUS_COLUMNS + NAME_COLUMNS)
-        self._print(f"{finding.name:<{NAME_COLUMNS - 1}} {value}")
-        if finding.advice:
-            self._print(" " * STATUS_COLUMNS + self._wrapped(finding.advice, STATUS_COLUMNS), style)
-
-    def summary(self, findings: Sequence[Finding]) -> None:
-        names: dict[Status, list[str]] = {"ok": [], "advice": [], "problem": []}
-        for finding in findings:
-            names[finding.status].append(finding.name)
-        if names["advice"]:
-            self._print(self._wrapped(f"advice: {', '.join(names['advice'])}", 0), STYLES["advice"])
-        if names["problem"]:
-            self._print(self._wrapped(f"problem: {', '.join(names['problem'])}", 0), STYLES["problem"])
-        else:
-            self._print("Nothing is broken.", STYLES["ok"])
-
-    def _wrapped(self, text: str, indent: int) -> str:
-        """`text` on lines that begin at column `indent`; the first one's indent is left out."""
-        columns, line = self._columns - indent, clean_line(text)
-        words, command = split_sentence(line)
-        if command and len(line) > columns:
-            # A command line is not broken, so that it can be copied.
-            lines = [*textwrap.wrap(words, columns, break_on_hyphens=False), command]
-        else:
-            lines = textwrap.wrap(line, columns, break_on_hyphens=False)
-        return f"\n{' ' * indent}".join(lines)
-
-    def _print(self, text: str, style: str = "", end: str = "\n") -> None:
-        self._screen.console.print(text, style=style, end=end, markup=False, emoji=False, soft_wrap=True)

@@ -25,7 +25,6 @@ from chatcli.cli import (
     config,
     doctor,
     help,
-    history,
     models,
     serve,
     sessions,
@@ -115,7 +114,7 @@ app = typer.Typer(
 app.add_typer(sessions.app)
 app.add_typer(models.app)
 app.add_typer(cache.app, name="cache")
-app.add_typer(history.app, name="history")
+app.add_typer(sessions.history_app, name="history")
 app.add_typer(bench.app, name="bench")
 
 

@@ -28,8 +28,7 @@ def print_sentence(sentence: str, file: TextIO | None) -> None:
     if file is None or not file.isatty():
         print(clean(sentence), file=file)
         return
-    from chatcli.tui.render.sentence import Sentence
-    from chatcli.tui.text.console import open_console
+    from chatcli.tui.text.console import Sentence, open_console
 
     open_console(file).print(Sentence(sentence), crop=False)
 

@@ -1,4 +1,4 @@
-"""The commands about saved sessions: list, search, show, tree, rename, delete, export, import."""
+"""The commands about saved sessions: list, search, show, tree, rename, delete, export, import, history."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import platformdirs
 import typer
 
 from chatcli import files
 from chatcli.cli import help
-from chatcli.cli.options import JsonOption, Name, SessionsOption, complete_session, session_folder
+from chatcli.cli.options import JsonOption, Name, SessionsOption, YesOption, complete_session, session_folder
 from chatcli.cli.output import confirm, print_json, print_sentence, show_result, warn
 from chatcli.commands import results
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import ChatcliError, SessionNotFound
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
+from chatcli.store.sessions import history
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.transcript import recovered
@@ -28,6 +30,7 @@ NEWEST = 50
 STDIO = Path("-")
 
 app = typer.Typer()
+history_app = typer.Typer(cls=help.Group, help="Clear what Up and Ctrl-R bring back.", no_args_is_help=True)
 
 
 def export_format(word: str) -> str:
@@ -263,3 +266,24 @@ def pick(folder: SessionFolder) -> str | None:
 
     startup.pass_on_typed()
     return pick_session(summaries, SessionActions.on(folder))
+
+
+@history_app.command("clear", cls=help.Command)
+def clear_history(
+    yes: YesOption = False,
+    sessions: SessionsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget everything that was typed. The conversations stay."""
+    folder = session_folder(sessions)
+    if not yes:
+        question = "Forget everything that was typed? The conversations stay."
+        confirm(question, folder.command("history clear --yes"))
+    with files.explained(f"clear the history in {folder.folder}"):
+        cleared = history.clear(folder.location)
+        # One file for all folders, as chatcli 0.2 kept it.
+        (platformdirs.user_state_path("chatcli") / "history").unlink(missing_ok=True)
+    if as_json:
+        print_json({"cleared": cleared})
+    else:
+        print(f"Forgot {count('entry', cleared, 'entries')}.")

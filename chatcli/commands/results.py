@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Event
@@ -14,15 +12,10 @@ from chatcli.records import ReplyRecord
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.search import SearchResult
 
-if TYPE_CHECKING:
-    from chatcli.store.maintenance import Written
-    from chatcli.store.segments.eviction import Removal
-    from chatcli.store.segments.inventory import Problem, Usage
-
 
 @dataclass(frozen=True)
 class Table:
-    """`notes` come below: what was compared, and where a target is missed."""
+    """`title` may be empty. `notes` come below: what was compared, and where a target is missed."""
 
     title: str
     columns: Sequence[str]
@@ -100,43 +93,6 @@ class Stats:
 
 
 @dataclass(frozen=True)
-class DiskUse:
-    """What each model's checkpoints take, of at most `limit` bytes; `names` has models by fingerprint.
-
-    `written` is what the sessions have written so far.
-    """
-
-    folder: str
-    usages: Sequence[Usage]
-    limit: int
-    names: Mapping[str, str] = field(default_factory=dict)
-    written: Written | None = None
-
-
-@dataclass(frozen=True)
-class Verified:
-    """Damaged checkpoints and problems of transcripts; `repaired`: those checkpoints were set aside.
-
-    `repair_command` sets them aside.
-    """
-
-    folder: Path
-    damaged: Sequence[Problem]
-    transcripts: Sequence[str]
-    repaired: bool
-    repair_command: str
-
-
-@dataclass(frozen=True)
-class Collected:
-    """What eviction removed, or would remove in a dry run, and how many bytes that frees."""
-
-    removals: Sequence[Removal]
-    freed: int
-    dry_run: bool
-
-
-@dataclass(frozen=True)
 class Opened:
     """Another session is open now; `notes` say what was repaired, or went wrong, on the way, `said` why."""
 
@@ -202,9 +158,6 @@ Result = (
     | Transcript
     | Tree
     | Stats
-    | DiskUse
-    | Verified
-    | Collected
     | Table
     | Opened
     | Stream

@@ -29,8 +29,8 @@ from rich.text import Text
 from chatcli.conversation.tree import Conversation
 from chatcli.text import clean_line
 from chatcli.tui.saved import layout_console, portable_entry, question_rows, turn_rows
+from chatcli.tui.text.console import fragments
 from chatcli.tui.text.fit import fit, portable
-from chatcli.tui.text.fragments import fragments
 
 STYLE = {"dim": "ansibrightblack", "bad": "ansired"}
 # What was searched for, where it was found, and where it was found first: readable without colours.

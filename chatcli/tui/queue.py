@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from prompt_toolkit.formatted_text import FormattedText
 
 from chatcli.conversation.images import Image
+from chatcli.tui.text.console import INDENT
 from chatcli.tui.text.fit import first_words, fit
-from chatcli.tui.text.styles import INDENT
 
 STYLE = {"queue": "ansiyellow", "queue.hint": "ansibrightblack"}
 # Messages that are shown, the newest, each by its first words.
@@ -33,36 +33,17 @@ class Submission:
     images: tuple[Image, ...] = ()
 
 
-class SubmissionQueue:
+class SubmissionQueue(list[Submission]):
     """What waits for its turn, oldest first."""
-
-    def __init__(self) -> None:
-        self._submissions: list[Submission] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._submissions)
 
     @property
     def rows(self) -> int:
         """The rows that it takes on the screen."""
-        return min(len(self._submissions), MAX_SHOWN + 1)
-
-    def add(self, submission: Submission) -> None:
-        self._submissions.append(submission)
-
-    def add_first(self, submission: Submission) -> None:
-        self._submissions.insert(0, submission)
-
-    def pop_oldest(self) -> Submission:
-        """Raises `IndexError` if nothing waits."""
-        return self._submissions.pop(0)
-
-    def pop_newest(self) -> Submission:
-        """Raises `IndexError` if nothing waits."""
-        return self._submissions.pop()
+        return min(len(self), MAX_SHOWN + 1)
 
     def pop_all(self) -> list[Submission]:
-        submissions, self._submissions = self._submissions, []
+        submissions = list(self)
+        self.clear()
         return submissions
 
     def fragments(self, columns: int) -> FormattedText:
@@ -70,10 +51,10 @@ class SubmissionQueue:
         width = columns - len(INDENT) - 1
         hint = HINT if width - len(HINT) >= MIN_WORDS_COLUMNS else ""
         fragments = FormattedText()
-        if (hidden := len(self._submissions) - MAX_SHOWN) > 0:
+        if (hidden := len(self) - MAX_SHOWN) > 0:
             fragments.append(("class:queue.hint", fit(f"{INDENT}{hidden} more queued", width) + "\n"))
-        for submission in self._submissions[-MAX_SHOWN:]:
-            is_newest = submission is self._submissions[-1]
+        for submission in self[-MAX_SHOWN:]:
+            is_newest = submission is self[-1]
             room = width - len(hint) if is_newest else width
             words = fit(f"queued: {first_words(submission.display_text)}", room)
             fragments.append(("class:queue", INDENT + words))

@@ -22,30 +22,18 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import BaseStyle
 
-from chatcli.tui.terminal import identify
-
 # Seconds for which a window has to keep its size. tmux tells of a change up to 0.25 s after it.
 RESIZE_SECONDS, TMUX_RESIZE_SECONDS = 0.1, 0.3
 # Synchronized output: terminals that know it show what lies between at once; the others ignore it.
 BEGIN_SYNC, END_SYNC = "\x1b[?2026h", "\x1b[?2026l"
-# Terminals that reflow lines. Of others it is not known: rows may stay there twice, which is less than to
-# lose some.
-REFLOWING = {
-    "kitty",
-    "WezTerm",
-    "Ghostty",
-    "Alacritty",
-    "VTE",
-    "Konsole",
-    "tmux",
-    "wezterm",
-    "ghostty",
-    "alacritty",
-    "foot",
-    "iTerm.app",
-    "Apple_Terminal",
-    "vscode",
-}
+# Terminals that reflow lines: variables that they set, their names in TERM (which ssh passes on), and as
+# TERM_PROGRAM. Of others it is not known: rows may stay there twice, which is less than to lose some.
+VARIABLES = (
+    *("KITTY_WINDOW_ID", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "ALACRITTY_WINDOW_ID"),
+    *("VTE_VERSION", "KONSOLE_VERSION", "TMUX"),
+)
+NAMES_IN_TERM = ("kitty", "wezterm", "ghostty", "alacritty", "foot", "tmux")
+PROGRAMS = ("iTerm.app", "Apple_Terminal", "vscode", "WezTerm", "ghostty", "tmux")
 # Of these, the ones that leave the cursor's own row to the program.
 KEEPS_CURSOR_ROW = ("vscode",)
 # Variables of what stands between the terminal and the program; what they do then was not tried.
@@ -56,7 +44,9 @@ def reflows(environment: Mapping[str, str]) -> bool:
     """Whether this terminal is known to make two rows of one that has become too long."""
     if any(environment.get(name) for name in MULTIPLEXERS):
         return False
-    return not REFLOWING.isdisjoint(identify.names(environment))
+    names_itself = any(name in environment.get("TERM", "") for name in NAMES_IN_TERM)
+    is_known = names_itself or environment.get("TERM_PROGRAM") in PROGRAMS
+    return is_known or any(environment.get(name) for name in VARIABLES)
 
 
 class ReflowRenderer(Renderer):

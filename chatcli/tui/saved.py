@@ -16,9 +16,8 @@ from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry, Turn, date_in_words
 from chatcli.events import ToolCall
 from chatcli.text import age, clean, clean_line, count, shorten
-from chatcli.tui.text.console import open_console
+from chatcli.tui.text.console import ACCENT, DIM, INDENT, open_console
 from chatcli.tui.text.fit import fit, portable
-from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
 
 MARK = "✻"

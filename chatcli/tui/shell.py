@@ -142,7 +142,10 @@ class Shell:
         output.enable_cpr = False  # type: ignore[attr-defined]
         is_streaming = Condition(lambda: self._screen.reply.active)
         is_waiting = Condition(lambda: bool(self._queue))
-        waiting = Window(FormattedTextControl(self._queue_text), dont_extend_height=True)
+        waiting = Window(
+            FormattedTextControl(lambda: self._queue.fragments(output.get_size().columns)),
+            dont_extend_height=True,
+        )
         menu = CompletionsMenu(MENU_ROWS, scroll_offset=1, extra_filter=has_focus(self._composer.buffer))
 
         def choices() -> int:
@@ -182,7 +185,7 @@ class Shell:
         # Before the box's own: it would go to the history.
         for key in ("up", "c-p"):
             keys.add(key, filter=can_take_back, eager=True)(
-                lambda _: self._composer.set_text(self._queue.pop_newest().text)
+                lambda _: self._composer.set_text(self._queue.pop().text)
             )
         keys.add("c-c")(lambda _: self._interrupt())
         keys.add("<sigint>")(lambda _: self._interrupt())
@@ -262,8 +265,12 @@ class Shell:
             registry.check(text)
             self._app.create_background_task(self._look_up(text))
             return
-        expanded = mentions.ExpandedMessage(text) if is_command else self._expand(text)
-        self._queue.add(Submission(text, expanded.text, display_text, is_command, expanded.images))
+        expanded = (
+            mentions.ExpandedMessage(text)
+            if is_command
+            else mentions.expand(text, Path.cwd(), self._composer.paste_texts)
+        )
+        self._queue.append(Submission(text, expanded.text, display_text, is_command, expanded.images))
         self._next()
 
     def _notify(self, text: str) -> None:
@@ -273,9 +280,6 @@ class Shell:
         else:
             self._screen.print(f"{text}\n", "yellow")
 
-    def _expand(self, text: str) -> mentions.ExpandedMessage:
-        return mentions.expand(text, Path.cwd(), self._composer.paste_texts)
-
     def _next(self) -> None:
         """Begin with the oldest submission, or with what can be done while none waits."""
         if self._busy or self._whole_screen.locked() or self._app.is_done:
@@ -283,7 +287,7 @@ class Shell:
         if not self._queue:
             self._idle()
             return
-        submission = self._queue.pop_oldest()
+        submission = self._queue.pop(0)
         images = () if submission.is_command else (*self._chat.session.images, *submission.images)
         self._screen.message("\n".join([*(str(image.picture) for image in images), submission.display_text]))
         self._start_job(lambda: self._execute(submission), submission)
@@ -566,7 +570,7 @@ class Shell:
         name = await choose_session(folder.summaries(), SessionActions.on(folder))
         if name is not None:
             command = f"/resume {name}"
-            self._queue.add_first(Submission(command, command, command, is_command=True))
+            self._queue.insert(0, Submission(command, command, command, is_command=True))
 
     def _show_thinking(self) -> None:
         """Open or close the thinking of the reply that is coming; without one, show all that there was."""
@@ -580,9 +584,6 @@ class Shell:
     def _live_text(self) -> str:
         rows = self._app.output.get_size().rows
         return self._screen.live(max(rows - ROWS_BESIDE_LIVE - self._queue.rows, 1))
-
-    def _queue_text(self) -> FormattedText:
-        return self._queue.fragments(self._app.output.get_size().columns)
 
     def _toolbar_text(self) -> FormattedText:
         if time.monotonic() - self._interrupted_at < LEAVE_SECONDS:

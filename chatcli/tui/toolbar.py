@@ -11,8 +11,8 @@ from prompt_toolkit.formatted_text import FormattedText
 from chatcli.events import Event, PrefixMatched, TextDelta, ThinkingDelta
 from chatcli.session.live_chat import LiveChat
 from chatcli.text import clean_line, count, percent, shorten
+from chatcli.tui.text.console import INDENT
 from chatcli.tui.text.fit import fit_name, portable
-from chatcli.tui.text.styles import INDENT
 
 STYLE = {
     "toolbar": "noreverse ansibrightblack",

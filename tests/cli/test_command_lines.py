@@ -17,8 +17,7 @@ from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.tui.render.screen import Screen
-from chatcli.tui.render.sentence import Sentence
-from chatcli.tui.text.console import open_console
+from chatcli.tui.text.console import Sentence, open_console
 from tests import ROOT
 from tests.support.program import Program
 from tests.support.shell import leave, open_shell, ready

@@ -15,14 +15,14 @@ from chatcli import files
 from chatcli.files import Location
 from chatcli.model import own_code
 from chatcli.store.sessions import listing, marker
-from chatcli.tui.terminal import identify
+from chatcli.tui import reflow
 from tests import ROOT
 
 # What a terminal would act on: ESC, BEL, and the C1 controls as UTF-8.
 ESCAPES = [b"\x1b", b"\x07", *(bytes([0xC2, code]) for code in range(0x80, 0xA0))]
 DEADLINE = 60.0
 # Variables that describe the terminal in which the tests run, not the one that a test opens.
-FOREIGN = ("CHATCLI", "TERM_PROGRAM", *identify.VARIABLES)
+FOREIGN = ("CHATCLI", "TERM_PROGRAM", "WT_SESSION", *reflow.VARIABLES)
 
 
 def escapes_in(data: bytes) -> list[bytes]:

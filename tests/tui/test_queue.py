@@ -36,7 +36,7 @@ def test_what_waits_fits_its_rows(columns: int) -> None:
     assert 0 == queue.rows
     for number in range(5):
         words = "with many words " * 9 if number % 2 else "日本語" * 40
-        queue.add(submission(f"message {number} {words}"))
+        queue.append(submission(f"message {number} {words}"))
     rows = "".join(fragment[1] for fragment in queue.fragments(columns)).split("\n")
     assert queue.rows == len(rows) == 4
     assert "  2 more queued" == rows[0]

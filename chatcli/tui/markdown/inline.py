@@ -13,8 +13,8 @@ from rich.style import Style
 from rich.text import Text
 
 from chatcli.text import clean
+from chatcli.tui.text.console import DIM
 from chatcli.tui.text.fit import portable
-from chatcli.tui.text.styles import DIM
 from chatcli.tui.text.wrap import last_unit
 
 CODE = Style(color="cyan")

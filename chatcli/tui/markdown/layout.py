@@ -28,7 +28,7 @@ from chatcli.tui.markdown.rows import (
     stack,
 )
 from chatcli.tui.markdown.rules import DECIDED_TEXT, parser, source_lines
-from chatcli.tui.text.styles import DIM
+from chatcli.tui.text.console import DIM
 from chatcli.tui.text.wrap import full_breaks
 
 MAX_PROSE_COLUMNS = 100

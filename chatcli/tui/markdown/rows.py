@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from chatcli.text import clean
-from chatcli.tui.text.styles import DIM
+from chatcli.tui.text.console import DIM
 from chatcli.tui.text.wrap import Breaks, breaks_from, full_breaks, word_breaks
 
 # A block's line in the source, a line of the block's text, an offset in that line. The blank row above a

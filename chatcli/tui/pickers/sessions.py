@@ -6,9 +6,12 @@ Searching and reading run behind the list, so typing never waits for a disk.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import wcwidth
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -21,12 +24,12 @@ from chatcli.store.sessions import search
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.listing import Summary
 from chatcli.text import clean_line, count
-from chatcli.tui.pickers.debounce import DebouncedQuery
 from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
 from chatcli.tui.saved import layout_console, portable_entry, question_rows, reply_rows
+from chatcli.tui.text.console import DIM, fragments
 from chatcli.tui.text.fit import first_words, fit, fit_name, padded, portable, wrapped
-from chatcli.tui.text.fragments import fragments
-from chatcli.tui.text.styles import DIM
+
+T = TypeVar("T")
 
 # Seconds without a key after which a session is read for its preview, or the folder is searched.
 PREVIEW_DELAY, SEARCH_DELAY = 0.1, 0.2
@@ -304,3 +307,56 @@ async def choose_session(summaries: Sequence[Summary], actions: SessionActions) 
 def pick_session(summaries: Sequence[Summary], actions: SessionActions) -> str | None:
     """`choose_session` where no event loop runs."""
     return asyncio.run(choose_session(summaries, actions))
+
+
+class DebouncedQuery(Generic[T]):
+    """Calls `run(key)` on a thread for the newest key only, `seconds` after it was asked for.
+
+    `done(key, result)` is called in the event loop, with the error if `run` raised a `ChatcliError`.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[str], T],
+        done: Callable[[str, T | ChatcliError], None],
+        seconds: float,
+    ) -> None:
+        self._run, self._done, self._seconds = run, done, seconds
+        self._pending: str | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._running = False
+
+    def ask(self, key: str | None) -> None:
+        """Ask for the result of `key`, in place of any other that is still pending; None: of nothing."""
+        self._pending = key
+        if self._timer is not None:
+            self._timer.cancel()
+        if key is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._start)
+
+    @property
+    def busy(self) -> bool:
+        return self._running or self._pending is not None
+
+    def _start(self) -> None:
+        if self._running or self._pending is None:
+            return
+        key, self._pending, self._running = self._pending, None, True
+        loop = asyncio.get_running_loop()
+
+        def query() -> None:
+            result: T | ChatcliError
+            try:
+                result = self._run(key)
+            except ChatcliError as error:
+                result = error
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the list was left
+                loop.call_soon_threadsafe(finish, result)
+
+        def finish(result: T | ChatcliError) -> None:
+            self._running = False
+            self._done(key, result)
+            self._start()
+
+        # A daemon: leaving the list does not wait for it.
+        threading.Thread(target=query, daemon=True).start()

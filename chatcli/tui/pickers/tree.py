@@ -16,8 +16,8 @@ from chatcli.conversation.tree import ROLE_NAMES, Conversation, Entry, Role
 from chatcli.text import clean_line, count
 from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
 from chatcli.tui.saved import layout_console, portable_entry, reply_rows
+from chatcli.tui.text.console import fragments
 from chatcli.tui.text.fit import first_words, fit, wrapped
-from chatcli.tui.text.fragments import fragments
 from chatcli.tui.tree_layout import HERE, Node, cut_guide, guides, row_start, tree_nodes
 
 # From an entry's id to the tokens to prefill for going on from there, None if that is not known.

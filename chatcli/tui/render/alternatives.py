@@ -10,8 +10,8 @@ from chatcli.conversation import finish
 from chatcli.events import Alternatives, TurnRecord
 from chatcli.text import count
 from chatcli.tui.saved import layout_console
+from chatcli.tui.text.console import ACCENT, DIM, INDENT
 from chatcli.tui.text.fit import portable
-from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 
 # Terminal columns from which on replies stand side by side, and those that each takes at least.
 SIDE_BY_SIDE_WIDTH = 100

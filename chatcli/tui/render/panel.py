@@ -16,7 +16,7 @@ from chatcli.commands import results
 from chatcli.events import TurnRecord
 from chatcli.records import ReplyRecord
 from chatcli.text import clean_line, count, duration, file_size, percent
-from chatcli.tui.text.styles import ACCENT, DIM, INDENT
+from chatcli.tui.text.console import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
 
 # A terminal of fewer columns has no room for a frame.

@@ -27,7 +27,7 @@ from chatcli.events import (
 )
 from chatcli.text import clean, count, duration
 from chatcli.tui.render.panel import bar
-from chatcli.tui.text.styles import DIM, INDENT
+from chatcli.tui.text.console import DIM, INDENT
 from chatcli.tui.text.wrap import rows, wrap
 
 if TYPE_CHECKING:

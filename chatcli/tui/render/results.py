@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
-from operator import itemgetter
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -19,18 +18,14 @@ from chatcli.commands import results
 from chatcli.conversation.tree import ROLE_NAMES
 from chatcli.store.sessions import search
 from chatcli.store.sessions.listing import Summary
-from chatcli.text import age, clean, clean_line, count, file_size, shorten
+from chatcli.text import age, clean, clean_line, count, shorten
 from chatcli.tui.render.panel import context_table, stats_notes, stats_table
-from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.saved import conversation_end, heading, plain_transcript, whole_transcript
 from chatcli.tui.terminal import clipboard
-from chatcli.tui.text.console import Drawn
+from chatcli.tui.text.console import ACCENT, DIM, INDENT, Drawn, Sentence
 from chatcli.tui.text.fit import fit, fit_name
-from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.tree_layout import HERE, cut_guide, guides, row_start, tree_nodes
 
-# Digits of a fingerprint that tell models apart.
-FINGERPRINT_DIGITS = 8
 # Columns of the list of sessions: between two, and for a name at least; characters of a first message.
 LISTING_GAP, MIN_NAME_COLUMNS, MAX_FIRST_WORDS = 2, 12, 60
 # The styles of a tree's rows.
@@ -226,79 +221,16 @@ def _(result: results.Context) -> RenderableType:
 
 
 @renderable.register
-def _(result: results.DiskUse) -> RenderableType:
-    if not result.usages:
-        return Text("No checkpoints on disk.")
-    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
-    table.add_column("model", overflow="fold")
-    table.add_column("fingerprint", no_wrap=True)
-    for column in ("segments", "rows", "states"):
-        table.add_column(column, justify="right", no_wrap=True)
-
-    def files(number: int, size: int) -> str:
-        return f"{count('file', number)}, {file_size(size)}"
-
-    for usage in result.usages:
-        name = result.names.get(usage.fingerprint)
-        table.add_row(
-            Text(model_label(name) if name else "in no session"),
-            usage.fingerprint[:FINGERPRINT_DIGITS],
-            f"{usage.segments:,}",
-            files(usage.rows_files, usage.rows_bytes),
-            files(usage.states, usage.state_bytes),
-        )
-    used = sum(usage.bytes for usage in result.usages)
-    lines = [f"{file_size(used)} of at most {file_size(result.limit)}"]
-    if result.written is not None and result.written.days:
-        *_, (day, newest) = sorted(result.written.days.items())
-        name, most = max(result.written.sessions.items(), key=itemgetter(1))
-        total = sum(result.written.days.values())
-        lines.append(
-            f"written so far: {file_size(total)} in {count('day', len(result.written.days))}, "
-            f"{file_size(newest)} on {day}; most by '{clean(name)}', {file_size(most)}"
-        )
-    return Group(table, *(Text(line, style=DIM) for line in lines))
-
-
-@renderable.register
-def _(result: results.Verified) -> RenderableType:
-    lines: list[RenderableType] = [
-        Text(f"! {clean(str(problem.path.path.relative_to(result.folder)))}: {clean(problem.reason)}")
-        for problem in result.damaged
-    ]
-    lines += [Text(f"! {clean(problem)}") for problem in result.transcripts]
-    if not lines:
-        return Text("Every checkpoint and transcript is whole.")
-    if result.damaged and result.repaired:
-        lines.append(Text("Set aside: the next turn computes these checkpoints again."))
-    elif result.damaged:
-        lines.append(Sentence(f"To set damaged checkpoints aside: {result.repair_command}"))
-    return Group(*lines)
-
-
-@renderable.register
-def _(result: results.Collected) -> RenderableType:
-    sizes: dict[str, list[int]] = {}
-    for removal in result.removals:
-        sizes.setdefault(removal.reason, []).append(removal.size)
-    if not sizes:
-        return Text("There is nothing to remove.")
-    lines = [
-        Text(f"{len(files)} files, {file_size(sum(files))}: {reason}") for reason, files in sizes.items()
-    ]
-    verb = "would go" if result.dry_run else "went"
-    return Group(*lines, Text(f"{file_size(result.freed)} {verb}.", style=DIM))
-
-
-@renderable.register
 def _(result: results.Table) -> RenderableType:
     table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
     for number, column in enumerate(result.columns):
-        table.add_column(column, justify="right" if number else "left")
+        table.add_column(column, justify="right" if number else "left", overflow="fold")
     for row in result.rows:
         table.add_row(*map(Text, row))
     notes = [Sentence(note, "yellow" if WARNING.search(note) else DIM) for note in result.notes]
-    return Group(Text(clean(result.title), style="bold"), *[table] * bool(result.rows), *notes, Text())
+    title, blank = [Text(clean(result.title), style="bold")], [Text()]
+    named = bool(result.title)
+    return Group(*title * named, *[table] * bool(result.rows), *notes, *blank * named)
 
 
 @renderable.register

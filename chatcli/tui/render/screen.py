@@ -22,10 +22,8 @@ from chatcli.tui.render import alternatives
 from chatcli.tui.render.panel import hit_line, hit_panel
 from chatcli.tui.render.reply import Reply
 from chatcli.tui.render.results import model_label, renderable
-from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.saved import question_rows
-from chatcli.tui.text.console import open_console
-from chatcli.tui.text.styles import ACCENT, DIM
+from chatcli.tui.text.console import ACCENT, DIM, Sentence, open_console
 
 
 class Screen:

@@ -1,16 +1,36 @@
-"""The one way through rich to a terminal, a pipe or a string: clean text only, and none of it is markup."""
+"""The one way through rich to a terminal, a pipe or a string: clean text only, and none of it is markup.
+
+Also the styles and margins that every printed line shares.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, TextIO
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TextIO
 
+from rich.cells import cell_len
+from rich.color import ANSI_COLOR_NAMES
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
 from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
 
+from chatcli.command_line import split_sentence
 from chatcli.text import clean
 
+if TYPE_CHECKING:
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
+
+ACCENT = "cyan"
+DIM = "dim"
+# Before a reply's rows and a turn's numbers: as wide as the prompt's sign.
+INDENT = "  "
+# Rich's attributes and colours by prompt_toolkit's names.
+ATTRIBUTES = ("bold", "dim", "italic", "underline", "strike", "reverse")
+# What was read from escape sequences has colours by number.
+COLOR_NAMES = {f"color({number})": name for name, number in ANSI_COLOR_NAMES.items() if number < 16}
 # What the environment may say of a screen's size. rich would take 0 columns, or a million, at their word.
 SIZE_VARIABLES = ("COLUMNS", "LINES")
 MIN_SIZE, MAX_SIZE = 10, 2000
@@ -57,3 +77,44 @@ class Cleaned:
                 yield segment
             else:
                 yield Segment(clean(segment.text), segment.style)
+
+
+class Sentence:
+    """Cleaned text. A command line at its end that does not fit the width gets a line of its own.
+
+    To be printed with `crop=False`: a long command is broken by the terminal, which copies it whole.
+    """
+
+    def __init__(self, text: str, style: str = "", command_style: str | None = None) -> None:
+        self._text, self._style = clean(text), style
+        self._command_style = style if command_style is None else command_style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in self._text.split("\n"):
+            words, command = split_sentence(line)
+            if command and cell_len(line) <= options.max_width:
+                yield Text.assemble((f"{words} ", self._style), (command, self._command_style))
+                continue
+            yield Text(words, self._style)
+            if command:
+                yield Text(command, self._command_style, no_wrap=True, overflow="ignore")
+
+
+def fragments(row: Text, console: Console) -> StyleAndTextTuples:
+    """A row in the styles that it has in a terminal; `console` is asked for its colours."""
+    return [
+        (_style_name(segment.style, console.no_color), segment.text)
+        for segment in row.render(console)
+        if segment.text
+    ]
+
+
+@lru_cache(maxsize=256)
+def _style_name(style: Style | None, no_color: bool) -> str:
+    if style is None:
+        return ""
+    parts = [attribute for attribute in ATTRIBUTES if getattr(style, attribute)]
+    if style.color is not None and not style.color.is_default and not no_color:
+        name = COLOR_NAMES.get(style.color.name, style.color.name)
+        parts.append(f"ansi{name.replace('bright_', 'bright')}")
+    return " ".join(parts)
