@@ -47,6 +47,8 @@ WIDE_COLUMNS, TALL_ROWS, ROOMY_ROWS = 110, 14, 30
 SCROLL_MARGIN = 2
 # Seconds to wait for the rest of a key's escape sequence.
 ESCAPE_DELAY = 0.05
+# Columns between two.
+GAP = 2
 AGE_UNITS = (("y", 31_536_000), ("mo", 2_592_000), *UNITS)
 STYLE = Style.from_dict(
     {
@@ -90,6 +92,10 @@ class PickerRows(ABC, Generic[T]):
     title: str
     enter_label: str
     preview_scrolls = True
+    # The columns at the right of the rows: name, columns taken, the width of a row from which it is shown.
+    COLUMNS: Sequence[tuple[str, int, int]] = ()
+    # Where they are picked from, once they are.
+    picker: Picker[T] | None = None
 
     @abstractmethod
     def count(self) -> int: ...
@@ -118,12 +124,15 @@ class PickerRows(ABC, Generic[T]):
     def empty_text(self, query: str) -> str:
         """What an empty list says."""
 
-    def headings(self, width: int) -> str:
-        """Names for the columns at the right of the rows."""
-        return ""
+    def columns(self, width: int) -> list[tuple[str, int]]:
+        """The columns for which a row of this width has room, and how much they take."""
+        return [(name, columns) for name, columns, min_width in self.COLUMNS if width >= min_width]
 
-    def actions(self, picker: Picker[T]) -> Sequence[Action]:
-        return ()
+    def headings(self, width: int) -> str:
+        return "".join(" " * GAP + name.rjust(columns) for name, columns in self.columns(width))
+
+    @abstractmethod
+    def actions(self, picker: Picker[T]) -> Sequence[Action]: ...
 
     def on_select(self, index: int) -> None:
         """Called when the row at `index` was selected."""
@@ -139,7 +148,7 @@ class Picker(Generic[T]):
         self.notice = ""
         self.query = Buffer(multiline=False, on_text_changed=lambda _: self._filter())
         self.answer = Buffer(multiline=False)
-        self.actions = rows.actions(self)
+        self.actions, rows.picker = rows.actions(self), self
         self._top = -1
         self._page = 1
         self._preview_top = 0
@@ -296,26 +305,45 @@ class LinesControl(UIControl):
         return UIContent(lines.__getitem__, len(lines), show_cursor=False)
 
 
-def _application(picker: Picker[T]) -> Application[T | None]:
-    def preview() -> Window:
-        return Window(LinesControl(picker.visible_preview))
+def _columns() -> int:
+    return get_app().output.get_size().columns
 
-    beside = VSplit([Window(width=1, char="│", style="class:dim"), preview()], width=_beside_width)
-    below = HSplit([Window(height=1, char="─", style="class:dim"), preview()], height=_below_height)
+
+def _rows() -> int:
+    return get_app().output.get_size().rows
+
+
+def _beside_width() -> int:
+    return _columns() * 2 // 5
+
+
+def _below_height() -> int:
+    return min(max(_rows() // 3, 5), 14)
+
+
+_is_wide = Condition(lambda: _columns() >= WIDE_COLUMNS)
+_is_tall = Condition(lambda: _rows() >= TALL_ROWS)
+_is_roomy = Condition(lambda: _rows() >= ROOMY_ROWS)
+
+
+def _application(picker: Picker[T]) -> Application[T | None]:
+    preview = LinesControl(picker.visible_preview)
+    beside = [Window(width=1, char="│", style="class:dim"), Window(preview)]
+    below = [Window(height=1, char="─", style="class:dim"), Window(preview)]
     rows = [
         _filter_line(picker),
         Window(LinesControl(picker.visible_rows)),
-        ConditionalContainer(below, ~_is_wide & _is_tall),
+        ConditionalContainer(HSplit(below, height=_below_height), ~_is_wide & _is_tall),
     ]
     root = HSplit(
         [
             Window(LinesControl(lambda width, _: [_header(picker, width)]), height=1),
             ConditionalContainer(Window(height=1), _is_roomy),
-            VSplit([HSplit(rows), ConditionalContainer(beside, _is_wide)]),
+            VSplit([HSplit(rows), ConditionalContainer(VSplit(beside, width=_beside_width), _is_wide)]),
             ConditionalContainer(Window(height=1), _is_roomy),
             Window(
                 LinesControl(lambda width, _: _footer(picker, width)),
-                height=lambda: len(_footer(picker, get_app().output.get_size().columns)),
+                height=lambda: len(_footer(picker, _columns())),
             ),
         ]
     )
@@ -329,34 +357,8 @@ def _application(picker: Picker[T]) -> Application[T | None]:
     # Escape alone is a key here.
     app.ttimeoutlen = app.timeoutlen = ESCAPE_DELAY
 
-    def clear_notice(_: object) -> None:
-        picker.notice = ""
-
-    app.key_processor.before_key_press += clear_notice
+    app.key_processor.before_key_press += lambda _: setattr(picker, "notice", "")
     return app
-
-
-@Condition
-def _is_wide() -> bool:
-    return get_app().output.get_size().columns >= WIDE_COLUMNS
-
-
-@Condition
-def _is_tall() -> bool:
-    return get_app().output.get_size().rows >= TALL_ROWS
-
-
-@Condition
-def _is_roomy() -> bool:
-    return get_app().output.get_size().rows >= ROOMY_ROWS
-
-
-def _beside_width() -> int:
-    return get_app().output.get_size().columns * 2 // 5
-
-
-def _below_height() -> int:
-    return min(max(get_app().output.get_size().rows // 3, 5), 14)
 
 
 def _header(picker: Picker[T], width: int) -> StyleAndTextTuples:
@@ -375,8 +377,7 @@ def _filter_line(picker: Picker[T]) -> Container:
     query = BufferControl(picker.query, [BeforeInput("/ ", style="class:name"), hint])
 
     def headings() -> StyleAndTextTuples:
-        columns = get_app().output.get_size().columns
-        width = columns - _beside_width() if _is_wide() else columns
+        width = _columns() - (_beside_width() if _is_wide() else 0)
         return [("class:dim", picker.rows.headings(width - 3) + " ")]
 
     filtering = VSplit(

@@ -6,12 +6,10 @@ Searching and reading run behind the list, so typing never waits for a disk.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import wcwidth
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -24,7 +22,7 @@ from chatcli.store.sessions import search
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.listing import Summary
 from chatcli.text import clean_line, count
-from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
+from chatcli.tui.pickers.picker import GAP, Action, Matcher, Picker, PickerRows, Question, ago
 from chatcli.tui.saved import layout_console, portable_entry, question_rows, reply_rows
 from chatcli.tui.text.console import DIM, fragments
 from chatcli.tui.text.fit import first_words, fit, fit_name, padded, portable, wrapped
@@ -36,9 +34,6 @@ PREVIEW_DELAY, SEARCH_DELAY = 0.1, 0.2
 MAX_PREVIEWS = 64
 PREVIEW_TURNS = 2
 MAX_NAME_COLUMNS = 32
-# The columns at the right: name, columns taken, and the width of a row from which it is shown.
-COLUMNS = (("turns", 6, 64), ("last used", 10, 36))
-GAP = 2
 # Rows at least this wide have first words beside the name.
 FIRST_WORDS_WIDTH = 56
 UNREADABLE = "cannot be read"
@@ -74,6 +69,7 @@ class SessionRows(PickerRows[str]):
     title = "Resume a session"
     enter_label = "resume"
     preview_scrolls = False
+    COLUMNS = (("turns", 6, 64), ("last used", 10, 36))
 
     def __init__(self, summaries: Sequence[Summary], actions: SessionActions) -> None:
         self._summaries = list(summaries)
@@ -89,9 +85,8 @@ class SessionRows(PickerRows[str]):
         self._matcher = Matcher(self._texts)
         widths = (wcwidth.width(_shown_name(summary)) for summary in self._summaries)
         self._name_width = min(max(widths, default=0), MAX_NAME_COLUMNS)
-        self._picker: Picker[str] | None = None
-        self._loader = DebouncedQuery(actions.load, self._loaded, PREVIEW_DELAY)
-        self._searcher = DebouncedQuery(actions.search, self._searched, SEARCH_DELAY)
+        self._loading: asyncio.Task[None] | None = None
+        self._searching: asyncio.Task[None] | None = None
 
     def _texts(self) -> Iterator[str]:
         for summary in self._summaries:
@@ -105,7 +100,7 @@ class SessionRows(PickerRows[str]):
 
     def tally(self) -> str:
         total = len(self._summaries)
-        busy = "searching… · " if self._searcher.busy else ""
+        busy = "searching… · " if self._is_searching else ""
         if self._query.strip():
             return f"{busy}{len(self._shown):,} of {total:,} sessions"
         return count("session", total)
@@ -113,7 +108,7 @@ class SessionRows(PickerRows[str]):
     def empty_text(self, query: str) -> str:
         if not query.strip():
             return "No saved sessions yet. Esc leaves: what you say in a chat is saved as you go."
-        if self._searcher.busy:
+        if self._is_searching:
             return "Searching the messages…"
         return f"No sessions match '{query}'. Esc clears the filter."
 
@@ -133,21 +128,23 @@ class SessionRows(PickerRows[str]):
         # What holds some words may hold more of them: it stays until these are searched for.
         if not words or not query.startswith(self._query):
             self._message_matches = frozenset()
-        self._searcher.ask(words or None)
+        self._searching = replaced(
+            self._searching, SEARCH_DELAY, self._session_actions.search, words or None, self._searched
+        )
         self._query = query
         self._apply_filter()
         return 0 if query.strip() else self.find(name)
 
     def _searched(self, words: str, names: Collection[str] | ChatcliError) -> None:
-        if words != clean_line(self._query) or self._picker is None:
+        if words != clean_line(self._query) or self.picker is None:
             return
         if isinstance(names, ChatcliError):
-            self._picker.notice = clean_line(str(names))
+            self.picker.notice = clean_line(str(names))
             names = ()
-        selected = self._summary(self._picker.selected).name if self._shown else None
+        selected = self._summary(self.picker.selected).name if self._shown else None
         self._message_matches = frozenset(names)
         self._apply_filter()
-        self._picker.select(self.find(selected))
+        self.picker.select(self.find(selected))
 
     def _apply_filter(self) -> None:
         matches = set(self._matcher.find(self._query))
@@ -157,17 +154,18 @@ class SessionRows(PickerRows[str]):
             if index in matches or summary.name in self._message_matches
         ]
 
+    @property
+    def _is_searching(self) -> bool:
+        return self._searching is not None and not self._searching.done()
+
     def find(self, name: str | None) -> int:
         """The row of a session, the first one if it is not in sight."""
         return next((row for row in range(len(self._shown)) if self._summary(row).name == name), 0)
 
     # Drawing
 
-    def headings(self, width: int) -> str:
-        return "".join(" " * GAP + name.rjust(columns) for name, columns in _columns(width))
-
     def line(self, index: int, width: int) -> StyleAndTextTuples:
-        summary, columns = self._summary(index), _columns(width)
+        summary, columns = self._summary(index), self.columns(width)
         name, room = _shown_name(summary), width - sum(GAP + taken for _, taken in columns)
         name_width = min(self._name_width, room * 2 // 5) if room + GAP >= FIRST_WORDS_WIDTH else room
         if summary.problem is not None:
@@ -200,19 +198,19 @@ class SessionRows(PickerRows[str]):
     def on_select(self, index: int) -> None:
         summary = self._summary(index)
         is_known = summary.problem is not None or summary.name in self._previews
-        self._loader.ask(None if is_known else summary.name)
+        name = None if is_known else summary.name
+        self._loading = replaced(self._loading, PREVIEW_DELAY, self._session_actions.load, name, self._loaded)
 
     def _loaded(self, name: str, preview: Conversation | ChatcliError) -> None:
         if len(self._previews) >= MAX_PREVIEWS:
             self._previews.pop(next(iter(self._previews)))
         self._previews[name] = preview
-        if self._picker is not None:
-            self._picker.refresh()
+        if self.picker is not None:
+            self.picker.refresh()
 
     # Renaming and deleting
 
     def actions(self, picker: Picker[str]) -> Sequence[Action]:
-        self._picker = picker
         return [
             Action(("f2", "c-r"), "Ctrl-R", "rename", lambda: self._ask_name(picker)),
             Action(("delete", "c-x"), "Ctrl-X", "delete", lambda: self._ask_delete(picker)),
@@ -257,10 +255,6 @@ class SessionRows(PickerRows[str]):
 
 def _shown_name(summary: Summary) -> str:
     return portable(clean_line(summary.name))
-
-
-def _columns(width: int) -> list[tuple[str, int]]:
-    return [(name, columns) for name, columns, min_width in COLUMNS if width >= min_width]
 
 
 def _last_turns(conversation: Conversation, width: int, height: int) -> list[StyleAndTextTuples]:
@@ -309,54 +303,27 @@ def pick_session(summaries: Sequence[Summary], actions: SessionActions) -> str |
     return asyncio.run(choose_session(summaries, actions))
 
 
-class DebouncedQuery(Generic[T]):
-    """Calls `run(key)` on a thread for the newest key only, `seconds` after it was asked for.
+def replaced(
+    task: asyncio.Task[None] | None,
+    seconds: float,
+    run: Callable[[str], T],
+    key: str | None,
+    done: Callable[[str, T | ChatcliError], None],
+) -> asyncio.Task[None] | None:
+    """In place of `task` one that runs `run(key)` on a thread after `seconds`; None: nothing.
 
     `done(key, result)` is called in the event loop, with the error if `run` raised a `ChatcliError`.
     """
 
-    def __init__(
-        self,
-        run: Callable[[str], T],
-        done: Callable[[str, T | ChatcliError], None],
-        seconds: float,
-    ) -> None:
-        self._run, self._done, self._seconds = run, done, seconds
-        self._pending: str | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._running = False
+    async def query(key: str) -> None:
+        await asyncio.sleep(seconds)
+        result: T | ChatcliError
+        try:
+            result = await asyncio.to_thread(run, key)
+        except ChatcliError as error:
+            result = error
+        done(key, result)
 
-    def ask(self, key: str | None) -> None:
-        """Ask for the result of `key`, in place of any other that is still pending; None: of nothing."""
-        self._pending = key
-        if self._timer is not None:
-            self._timer.cancel()
-        if key is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._start)
-
-    @property
-    def busy(self) -> bool:
-        return self._running or self._pending is not None
-
-    def _start(self) -> None:
-        if self._running or self._pending is None:
-            return
-        key, self._pending, self._running = self._pending, None, True
-        loop = asyncio.get_running_loop()
-
-        def query() -> None:
-            result: T | ChatcliError
-            try:
-                result = self._run(key)
-            except ChatcliError as error:
-                result = error
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the list was left
-                loop.call_soon_threadsafe(finish, result)
-
-        def finish(result: T | ChatcliError) -> None:
-            self._running = False
-            self._done(key, result)
-            self._start()
-
-        # A daemon: leaving the list does not wait for it.
-        threading.Thread(target=query, daemon=True).start()
+    if task is not None:
+        task.cancel()
+    return None if key is None else asyncio.get_running_loop().create_task(query(key))

@@ -14,7 +14,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from chatcli.conversation import finish
 from chatcli.conversation.tree import ROLE_NAMES, Conversation, Entry, Role
 from chatcli.text import clean_line, count
-from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
+from chatcli.tui.pickers.picker import GAP, Action, Matcher, Picker, PickerRows, Question, ago
 from chatcli.tui.saved import layout_console, portable_entry, reply_rows
 from chatcli.tui.text.console import fragments
 from chatcli.tui.text.fit import first_words, fit, wrapped
@@ -24,9 +24,6 @@ from chatcli.tui.tree_layout import HERE, Node, cut_guide, guides, row_start, tr
 Cost = Callable[[str], "int | None"]
 # Keeps a label for an entry's id; an empty one removes it.
 SetLabel = Callable[[str, str], None]
-# The columns at the right: name, columns taken, and the width of a row from which it is shown.
-COLUMNS = (("age", 10, 72), ("tokens", 7, 64), ("prefill", 11, 36))
-GAP = 2
 # Seconds that one drawing may spend on costs; the others are asked for at the next one.
 COST_SECONDS = 0.03
 # Replies that are kept as they are drawn beside the list.
@@ -81,6 +78,7 @@ class TreeRows(PickerRows[ChosenEntry]):
 
     title = "Go to a message"
     enter_label = "go there"
+    COLUMNS = (("age", 10, 72), ("tokens", 7, 64), ("prefill", 11, 36))
 
     def __init__(
         self, conversation: Conversation, cost: Cost, labels: Mapping[str, str], set_label: SetLabel
@@ -100,7 +98,6 @@ class TreeRows(PickerRows[ChosenEntry]):
         self._rows = unfolded_rows(self._nodes, self._folded)
         self._matcher = Matcher(self._texts)
         self._turn_digits = len(str(max((node.turn for node in self._nodes), default=0)))
-        self._picker: Picker[ChosenEntry] | None = None
 
     def _texts(self) -> Iterator[str]:
         for node in self._nodes:
@@ -151,9 +148,6 @@ class TreeRows(PickerRows[ChosenEntry]):
 
     # Drawing
 
-    def headings(self, width: int) -> str:
-        return "".join(" " * GAP + name.rjust(columns) for name, columns in _columns(width))
-
     def line(self, index: int, width: int) -> StyleAndTextTuples:
         """Guide, mark, turn and words, then the columns at the right."""
         row = self._rows[index]
@@ -167,7 +161,7 @@ class TreeRows(PickerRows[ChosenEntry]):
             end, end_style = HERE, "class:here"
         if cut:
             end = f" {cut}{end}"
-        columns = _columns(width)
+        columns = self.columns(width)
         room = width - sum(GAP + taken for _, taken in columns)
         left = room - wcwidth.width(end)
         line: StyleAndTextTuples = []
@@ -193,9 +187,9 @@ class TreeRows(PickerRows[ChosenEntry]):
             if started < self._no_costs_until:
                 return "…"
             self._costs[entry.id] = self._cost(entry.id)
-            if time.monotonic() - started > COST_SECONDS and self._picker is not None:
+            if time.monotonic() - started > COST_SECONDS and self.picker is not None:
                 self._no_costs_until = time.monotonic() + COST_SECONDS
-                asyncio.get_running_loop().call_later(1.1 * COST_SECONDS, self._picker.refresh)
+                asyncio.get_running_loop().call_later(1.1 * COST_SECONDS, self.picker.refresh)
         cost = self._costs[entry.id]
         return "–" if cost is None else f"~{_short_number(cost)} tok" if cost else "0"
 
@@ -223,7 +217,6 @@ class TreeRows(PickerRows[ChosenEntry]):
     # Folding and labels
 
     def actions(self, picker: Picker[ChosenEntry]) -> Sequence[Action]:
-        self._picker = picker
         return [
             Action(("left",), "←→", "fold", lambda: self._fold(picker), edits=True),
             Action(("right",), "", "", lambda: self._unfold(picker), edits=True),
@@ -273,10 +266,6 @@ class TreeRows(PickerRows[ChosenEntry]):
         if not label:
             del self._labels[entry_id]
         self._matcher = Matcher(self._texts)
-
-
-def _columns(width: int) -> list[tuple[str, int]]:
-    return [(name, columns) for name, columns, min_width in COLUMNS if width >= min_width]
 
 
 def _short_number(count: object) -> str:
