@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -324,10 +324,11 @@ def answer(
     chat = Chat(request, model=options.flags.get("model"), settings=options.settings(), ranks=our_ranks())
     try:
         report(() if quiet else chat.notes)
+        dims = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         screen = (
             JsonLines(quiet=quiet)
             if options.as_json
-            else Pipe(context=lambda: chat.context, dim_thinking=can_dim(sys.stderr), quiet=quiet)
+            else Pipe(context=lambda: chat.context, dim_thinking=dims, quiet=quiet)
         )
         with script.stop_on_interrupt() as cancelled:
             script.show(chat.send(text, cancelled, images=images), screen)
@@ -335,10 +336,6 @@ def answer(
         close(chat)
     if cancelled.is_set():
         raise typer.Exit(INTERRUPTED)
-
-
-def can_dim(stream: TextIO) -> bool:
-    return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def whole_prompt(prompt: str) -> str:

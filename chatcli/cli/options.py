@@ -158,11 +158,6 @@ def complete_model(incomplete: str) -> list[str]:
     return completions([POCKET, *aliases, *hub.names()], incomplete)
 
 
-def model_behind(name: str | None) -> str | None:
-    """The model that `-m` means: an alias of the file is what it stands for."""
-    return None if name is None else aliased(name, configured().file.models)
-
-
 def flag_of(key: str, **more: Any) -> Any:
     """A declared setting as an option of Typer's; `more` goes to `typer.Option`."""
     setting = SETTINGS[key]
@@ -184,7 +179,8 @@ def flag_of(key: str, **more: Any) -> Any:
     if key in ("model", "draft_model"):
         more["autocompletion"] = complete_model
     if key == "model":
-        more["callback"] = model_behind
+        # An alias of the file is what it stands for.
+        more["callback"] = lambda name: None if name is None else aliased(name, configured().file.models)
     return typer.Option(
         *names,
         help=setting.full_help,

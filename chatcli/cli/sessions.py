@@ -16,7 +16,7 @@ from chatcli.cli import help
 from chatcli.cli.options import JsonOption, Name, SessionsOption, YesOption, complete_session, session_folder
 from chatcli.cli.output import confirm, print_json, print_sentence, show_result, warn
 from chatcli.commands import results
-from chatcli.conversation.tree import Conversation, Message
+from chatcli.conversation.tree import Conversation
 from chatcli.errors import ChatcliError, SessionNotFound
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
@@ -106,7 +106,7 @@ def as_object(name: str, conversation: Conversation) -> dict[str, Any]:
             {
                 "turn": turn.number,
                 "user": turn.user.message.content,
-                **images_of(turn.user.message),
+                **({"images": list(map(asdict, images))} if (images := turn.user.message.images) else {}),
                 "text": turn.reply.message.content if turn.reply else None,
                 "thinking": turn.reply.message.thinking if turn.reply else None,
                 "finish_reason": turn.reply.finish_reason if turn.reply else None,
@@ -115,11 +115,6 @@ def as_object(name: str, conversation: Conversation) -> dict[str, Any]:
             for turn in conversation.turns()
         ],
     }
-
-
-def images_of(message: Message) -> dict[str, Any]:
-    """The images that a message shows, if it shows any."""
-    return {"images": [asdict(image) for image in message.images]} if message.images else {}
 
 
 @app.command(cls=help.Command)

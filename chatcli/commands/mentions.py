@@ -60,20 +60,10 @@ class Mention:
 
 
 @dataclass(frozen=True)
-class Attachment:
-    """A text file that a message mentions."""
-
-    name: str
-    path: Path
-    text: str
-
-
-@dataclass(frozen=True)
 class ExpandedMessage:
     """What the model is sent: the message below the text files that it mentions, and its images."""
 
     text: str
-    attachments: tuple[Attachment, ...] = ()
     images: tuple[Image, ...] = ()
 
 
@@ -105,21 +95,14 @@ def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> ExpandedMe
                 f"There is no file @{clean_line(name)}: correct its name, or put a space after the @ to mean "
                 "no file."
             )
-    texts: list[Attachment] = []
+    blocks: list[str] = []
     pictures: list[Image] = []
     for mention in _distinct(mention for _, mention in found):
         if images.is_image(mention.path):
             pictures.append(images.read(mention.path))
         else:
-            texts.append(Attachment(mention.name, mention.path, read_text(mention)))
-    blocks = [attachments.block(each.name, each.text, language(each.path)) for each in texts]
-    return ExpandedMessage("\n\n".join([*blocks, message]), tuple(texts), tuple(pictures))
-
-
-def mentioned_images(message: str, folder: Path) -> tuple[Image, ...]:
-    """The images alone that `message` mentions. Raises as `images.read` does."""
-    paths = (mention.path for mention in find(message, folder))
-    return tuple(images.read(path) for path in paths if images.is_image(path))
+            blocks.append(attachments.block(mention.name, read_text(mention), language(mention.path)))
+    return ExpandedMessage("\n\n".join([*blocks, message]), tuple(pictures))
 
 
 def find(message: str, folder: Path) -> list[Mention]:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from chatcli.commands import handlers, mentions, registry
 from chatcli.commands.results import Quit, Result, Stream
+from chatcli.conversation import images
 from chatcli.events import Event
 from chatcli.session.live_chat import LiveChat
 
@@ -60,7 +61,9 @@ def run_line(line: str, chat: LiveChat, display: Display, *, attaches_texts: boo
         if attaches_texts:
             message = mentions.expand(text, Path.cwd())
         else:
-            message = mentions.ExpandedMessage(text, images=mentions.mentioned_images(text, Path.cwd()))
+            paths = (mention.path for mention in mentions.find(text, Path.cwd()))
+            shown = tuple(images.read(path) for path in paths if images.is_image(path))
+            message = mentions.ExpandedMessage(text, shown)
         result = Stream(
             lambda cancelled: chat.take(message.text, cancelled, title=text, images=message.images)
         )

@@ -40,7 +40,8 @@ class LiveRegion(io.TextIOBase):
         self._renderer: ReflowRenderer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._needs_frame = asyncio.Event()
-        self._suspended = 0
+        # How many have the terminal to themselves, such as an editor.
+        self.suspended = 0
         # The application's render counter, and what was live then.
         self._live_of_frame = -1, ""
 
@@ -125,7 +126,7 @@ class LiveRegion(io.TextIOBase):
         while True:
             await self._needs_frame.wait()
             self._needs_frame.clear()
-            if not self._suspended and not app.is_done:
+            if not self.suspended and not app.is_done:
                 if renderer.ready():
                     self._draw_frame(app, renderer)
                 else:
@@ -146,18 +147,13 @@ class LiveRegion(io.TextIOBase):
         self._live_of_frame = app.render_counter, live
         renderer.print_above(app, lines + newline)
 
-    @property
-    def suspended(self) -> bool:
-        """Whether something else has the terminal."""
-        return self._suspended > 0
-
     @asynccontextmanager
     async def in_terminal(self) -> AsyncIterator[None]:
         """prompt_toolkit's `in_terminal`, during which nothing is drawn and what is printed waits."""
-        self._suspended += 1
+        self.suspended += 1
         try:
             async with prompt_toolkit.application.in_terminal():
                 yield
         finally:
-            self._suspended -= 1
+            self.suspended -= 1
             self.invalidate()

@@ -47,13 +47,6 @@ def thought(reply: Entry) -> str:
     return f"{MARK} {finish.thought(tokens if seconds is not None else 0, seconds or 0.0)}"
 
 
-def thinking_rows(text: str, width: int) -> list[Text]:
-    """The thinking of a reply, all of it."""
-    lines = Text(clean(text).strip("\n").expandtabs(TAB_WIDTH), f"{DIM} italic")
-    room = max(min(width - len(THINKING_MARK) - 1, THINKING_COLUMNS), MIN_COLUMNS)
-    return [Text.assemble((THINKING_MARK, DIM), row) for row in wrap(lines, room)]
-
-
 def reply_rows(reply: Entry, console: Console, indent: str = INDENT, note: str | None = None) -> list[Text]:
     """A reply's Markdown, and `note` below it (None: the mark of a reply that did not come to its end)."""
     # Only here: a new chat is at its prompt without Markdown.
@@ -113,7 +106,10 @@ def turn_rows(
             yield from _note_rows(tool_result(entry), console, INDENT)
             continue
         if entry.message.thinking and thinking_shown_by is None:
-            yield from thinking_rows(entry.message.thinking, console.width)
+            text = clean(entry.message.thinking).strip("\n").expandtabs(TAB_WIDTH)
+            room = max(min(console.width - len(THINKING_MARK) - 1, THINKING_COLUMNS), MIN_COLUMNS)
+            thinking_rows = wrap(Text(text, f"{DIM} italic"), room)
+            yield from (Text.assemble((THINKING_MARK, DIM), row) for row in thinking_rows)
         elif entry.message.thinking:
             line, hint = INDENT + thought(entry), f" · {thinking_shown_by}"
             yield Text(line + hint * (len(line + hint) < console.width), DIM)

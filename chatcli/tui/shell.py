@@ -276,7 +276,7 @@ class Shell:
     def _notify(self, text: str) -> None:
         """Say a sentence, but not in the middle of a reply."""
         if self._busy:
-            self._composer.show_notice(text)
+            self._composer.notice = text
         else:
             self._screen.print(f"{text}\n", "yellow")
 
@@ -552,14 +552,14 @@ class Shell:
         from chatcli.tui.pickers.tree import choose_entry
 
         session = self._chat.session
-        chosen = await choose_entry(
+        entry_id = await choose_entry(
             session.conversation,
             self._chat.prefill_cost,
             session.conversation.labels,
             session.log.set_label,
         )
-        if chosen is not None:
-            text = await asyncio.to_thread(session.go_to, chosen.entry_id)
+        if entry_id is not None:
+            text = await asyncio.to_thread(session.go_to, entry_id)
             opened = results.Opened(str(session.name), session.conversation)
             self._show(results.EditableMessage(text) if text else opened)
 

@@ -54,7 +54,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "--each": lambda path: ask_each.read_questions(str(path), ""),
     "--image": images.read,
     "completion of /image": lambda path: images.is_image(path) or None,
-    "@file": lambda path: mentions.expand(f"see @{path.name}", path.parent).attachments or None,
+    "@file": lambda path: (text := f"see @{path.name}") != mentions.expand(text, path.parent).text or None,
     "CHATCLI_CONFIG": lambda path: config_file.read(path).values or None,
 }
 

@@ -93,8 +93,6 @@ def test_files_stand_before_the_message_which_stays_as_written(folder: Path) -> 
         "## source/main.py\n\n```python\nprint(1)\n```\n\n"
         'compare @"my notes.md" with @source/main.py.'
     ) == expanded.text
-    assert ["my notes.md", "source/main.py"] == [attachment.name for attachment in expanded.attachments]
-    assert ["# Title\n", "print(1)"] == [attachment.text for attachment in expanded.attachments]
 
 
 def test_a_message_that_names_no_file_is_untouched(folder: Path) -> None:
@@ -119,8 +117,8 @@ def test_an_empty_file_and_a_byte_order_mark(folder: Path) -> None:
 def test_a_name_in_what_was_pasted_attaches_nothing(folder: Path) -> None:
     pasted = "a log that says @source and @notes.txt\n"
     expanded = expand(f"see @source/main.py {pasted}", folder, ["other", pasted])
-    assert ["source/main.py"] == [attachment.name for attachment in expanded.attachments]
-    assert expanded.text.endswith(f"\n\nsee @source/main.py {pasted}")
+    block = "## source/main.py\n\n```python\nprint(1)\n```"
+    assert f"{block}\n\nsee @source/main.py {pasted}" == expanded.text
     assert [] == names(f"x{pasted}".replace("@", "at "), folder)
 
 

@@ -115,7 +115,8 @@ class Composer:
         self._pastes = Pastes()
         self._wrapper = LineWrapper(self._pastes.label)
         self._changes_at_once = False
-        self._notice = ""
+        # A sentence below the text, until that changes.
+        self.notice = ""
         # A window asks several times while the screen is drawn once.
         self._file_sizes = lru_cache(1)(lambda text, _: mentions.sizes(text, self._folder))
         completer = ThreadedCompleter(MessageCompleter(complete_command, self._folder))
@@ -158,7 +159,7 @@ class Composer:
         ANSI_SEQUENCES.update(dict.fromkeys(MODIFIED_ENTER, Keys.ControlJ))
 
     def _changed(self) -> None:
-        self._notice = ""
+        self.notice = ""
         self._on_change(self.text, self._changes_at_once)
 
     # What the box holds
@@ -202,22 +203,18 @@ class Composer:
         finally:
             self._changes_at_once = False
 
-    def show_notice(self, text: str) -> None:
-        """Show a sentence below the text until that changes."""
-        self._notice = text
-
     def _note(self) -> str:
         """What stands below the text: a notice, how to close quotes, or the sizes of the files it names."""
-        if self._notice:
-            return self._notice
+        if self.notice:
+            return self.notice
         if has_open_quotes(self.buffer.text):
             return 'Enter makes a new line; """ and Enter sends'
         return self._file_sizes(without_chips(self.buffer.text, " "), get_app().render_counter)
 
     def _note_lines(self) -> StyleAndTextTuples:
         width = get_app().output.get_size().columns - len(INDENT) - 1
-        if self._notice:
-            lines = wrapped(clean(self._notice), max(width, 1))
+        if self.notice:
+            lines = wrapped(clean(self.notice), max(width, 1))
             return [("class:composer.notice", "\n".join(INDENT + line for line in lines))]
         return [("class:composer.note", INDENT + shorten(portable(self._note()), width))]
 
@@ -226,7 +223,7 @@ class Composer:
     def send(self) -> None:
         """Hand over the text and empty the box, unless it is refused or there is nothing in it."""
         text, document = self.text, self.buffer.document
-        self._notice = ""
+        self.notice = ""
         if not text.strip():
             return
         self.buffer.reset()
@@ -407,11 +404,6 @@ class WrapProcessor(Processor):
         )
 
 
-def is_bare_command(text: str) -> bool:
-    """Whether a completed line is a command that takes no argument: others have a space behind them."""
-    return text.startswith("/") and not any(character.isspace() for character in text)
-
-
 def _placeholder() -> str:
     """What an empty box says, as much of it as fits on its row."""
     room = get_app().output.get_size().columns - len(PROMPT)
@@ -429,7 +421,8 @@ def _keys(composer: Composer) -> KeyBindings:
         buffer = composer.buffer
         if buffer.has_chosen_completion:
             buffer.accept_completion()
-            if is_bare_command(buffer.text):
+            # A command that takes an argument has a space behind it.
+            if buffer.text.startswith("/") and not any(map(str.isspace, buffer.text)):
                 composer.send()
         elif has_open_quotes(buffer.text):
             buffer.insert_text("\n")

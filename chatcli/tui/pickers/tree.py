@@ -12,7 +12,7 @@ import wcwidth
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from chatcli.conversation import finish
-from chatcli.conversation.tree import ROLE_NAMES, Conversation, Entry, Role
+from chatcli.conversation.tree import ROLE_NAMES, Conversation, Entry
 from chatcli.text import clean_line, count
 from chatcli.tui.pickers.picker import GAP, Action, Matcher, Picker, PickerRows, Question, ago
 from chatcli.tui.saved import layout_console, portable_entry, reply_rows
@@ -28,14 +28,6 @@ SetLabel = Callable[[str, str], None]
 COST_SECONDS = 0.03
 # Replies that are kept as they are drawn beside the list.
 MAX_PREVIEWS = 8
-
-
-@dataclass(frozen=True)
-class ChosenEntry:
-    """The message to go on from."""
-
-    entry_id: str
-    role: Role
 
 
 @dataclass(frozen=True)
@@ -73,7 +65,7 @@ def matching_rows(nodes: Sequence[Node], matches: Sequence[int]) -> list[TreeRow
     ]
 
 
-class TreeRows(PickerRows[ChosenEntry]):
+class TreeRows(PickerRows[str]):
     """The messages of a conversation, as a tree."""
 
     title = "Go to a message"
@@ -124,9 +116,8 @@ class TreeRows(PickerRows[ChosenEntry]):
             return f"No messages match '{query}'. Esc clears the filter."
         return "No messages yet. Esc leaves: say something, and /tree shows it here."
 
-    def choose(self, index: int) -> ChosenEntry:
-        entry = self._rows[index].node.entry
-        return ChosenEntry(entry.id, entry.message.role)
+    def choose(self, index: int) -> str:
+        return self._rows[index].node.entry.id
 
     def filter(self, query: str, selected: int) -> int:
         """Stay on the message if it matches, else go to the next one that does."""
@@ -216,14 +207,14 @@ class TreeRows(PickerRows[ChosenEntry]):
 
     # Folding and labels
 
-    def actions(self, picker: Picker[ChosenEntry]) -> Sequence[Action]:
+    def actions(self, picker: Picker[str]) -> Sequence[Action]:
         return [
             Action(("left",), "←→", "fold", lambda: self._fold(picker), edits=True),
             Action(("right",), "", "", lambda: self._unfold(picker), edits=True),
             Action(("c-l", "f2"), "Ctrl-L", "label", lambda: self._ask_label(picker)),
         ]
 
-    def _fold(self, picker: Picker[ChosenEntry]) -> None:
+    def _fold(self, picker: Picker[str]) -> None:
         """Fold a branch into its first message; from there, and from the main line, go up to the fork."""
         if not self._rows:
             return
@@ -240,18 +231,18 @@ class TreeRows(PickerRows[ChosenEntry]):
             forks = (index for index in above if self._rows[index].node.side_branches)
             picker.select(next(forks, picker.selected))
 
-    def _unfold(self, picker: Picker[ChosenEntry]) -> None:
+    def _unfold(self, picker: Picker[str]) -> None:
         if self._rows:
             node = self._rows[picker.selected].node
             self._set_folded(picker, self._folded - {node.entry.id, *node.side_branches}, node.entry.id)
 
-    def _set_folded(self, picker: Picker[ChosenEntry], folded: set[str], selected: str) -> None:
+    def _set_folded(self, picker: Picker[str], folded: set[str], selected: str) -> None:
         # A branch of one message has nothing to fold.
         self._folded = {branch for branch in folded if self._descendants[branch]}
         self._lay_out()
         picker.select(self.find(selected))
 
-    def _ask_label(self, picker: Picker[ChosenEntry]) -> None:
+    def _ask_label(self, picker: Picker[str]) -> None:
         if self._rows:
             entry_id = self._rows[picker.selected].node.entry.id
             label = first_words(self._labels.get(entry_id, ""))
@@ -276,8 +267,8 @@ def _short_number(count: object) -> str:
 
 async def choose_entry(
     conversation: Conversation, cost: Cost, labels: Mapping[str, str], set_label: SetLabel
-) -> ChosenEntry | None:
-    """The message that the person picks on the whole screen, None if they leave.
+) -> str | None:
+    """The id of the message that the person picks on the whole screen, None if they leave.
 
     `cost` is asked once for a row, when it comes into sight. `set_label` may raise a `ChatcliError`, which
     is then shown.

@@ -6,8 +6,8 @@ Also the styles and margins that every printed line shares.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.cells import cell_len
@@ -51,7 +51,7 @@ def open_console(file: TextIO | None = None, **options: Any) -> Console:
 class Drawn:
     """What is made for the size that there is when it is printed."""
 
-    def __init__(self, draw: Callable[[Console, ConsoleOptions], Iterable[RenderableType]]) -> None:
+    def __init__(self, draw: Callable[[Console, ConsoleOptions], Iterable[RenderableType | Segment]]) -> None:
         self._draw = draw
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -59,24 +59,16 @@ class Drawn:
 
 
 class CleanText(RenderHook):
-    """Has whatever is printed pass through `Cleaned`."""
+    """No text that is printed can act on a terminal, whoever wrote it: only rich's own codes can."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [Cleaned(renderable) for renderable in renderables]
+        return [Drawn(partial(_cleaned, renderable)) for renderable in renderables]
 
 
-class Cleaned:
-    """A renderable whose text cannot act on a terminal, whoever wrote it: only rich's own codes can."""
-
-    def __init__(self, renderable: RenderableType) -> None:
-        self._renderable = renderable
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for segment in console.render(self._renderable, options):
-            if segment.control or segment.text == "\n":
-                yield segment
-            else:
-                yield Segment(clean(segment.text), segment.style)
+def _cleaned(renderable: RenderableType, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+    for segment in console.render(renderable, options):
+        is_ours = segment.control or segment.text == "\n"
+        yield segment if is_ours else Segment(clean(segment.text), segment.style)
 
 
 class Sentence:
