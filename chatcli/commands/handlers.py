@@ -63,13 +63,13 @@ def _session_names(chat: LiveChat) -> list[str]:
     "[COMMAND|keys]",
     "more with /help COMMAND",
     group="This program",
-    details="List the commands. /help COMMAND explains one, /help keys lists the keys.",
     example="/help branch",
     aliases=("h", "?"),
     read_only=True,
     complete=lambda _: ["keys", *sorted(known.name for known in all_commands())],
 )
 def help_(chat: LiveChat, argument: str) -> Result:
+    """List the commands. /help COMMAND explains one, /help keys lists the keys."""
     if argument == "keys":
         return KeyHelp()
     if argument:
@@ -89,12 +89,12 @@ def help_(chat: LiveChat, argument: str) -> Result:
     "[NAME]",
     "continue a saved session",
     group="Sessions",
-    details="Continue a saved session. Without a name, choose from a list.",
     example="/resume trip-to-lisbon",
     aliases=("list", "sessions"),
     complete=_session_names,
 )
 def resume(chat: LiveChat, argument: str) -> Result:
+    """Continue a saved session. Without a name, choose from a list."""
     if not argument:
         folder = chat.session.folder
         more = folder.count() - MAX_LISTED
@@ -111,14 +111,14 @@ def resume(chat: LiveChat, argument: str) -> Result:
     "[TURN] [NAME]",
     "copy to a new session",
     group="Conversation",
-    details=(
-        "Continue in a new session that begins with this conversation, or with its turns up to TURN. "
-        "This session stays as it is."
-    ),
     example="/branch 3 another-way",
     aliases=("fork",),
 )
 def branch(chat: LiveChat, argument: str) -> Result:
+    """Continue in a new session that begins with this conversation, or with its turns up to TURN.
+
+    This session stays as it is.
+    """
     words = argument.split()
     at = _turn_number(words.pop(0)) if words and words[0].isdecimal() else None
     source = chat.session.name
@@ -142,11 +142,11 @@ def _turn_number(word: str) -> int | None:
     "WORDS",
     "find in all sessions",
     group="Sessions",
-    details="Find the messages of all sessions that contain every word. Quoted words are one phrase.",
     example='/search "olive oil" lisbon',
     read_only=True,
 )
 def search(chat: LiveChat, argument: str) -> Result:
+    """Find the messages of all sessions that contain every word. Quoted words are one phrase."""
     if not (words := searching.split(argument)):
         raise WrongArgument
     folder = chat.session.folder
@@ -154,18 +154,9 @@ def search(chat: LiveChat, argument: str) -> Result:
     return replace(matches, all_command=folder.command("search --all", *words))
 
 
-@command(
-    "export",
-    "[md|html|json] FILE",
-    "write to a file",
-    group="Sessions",
-    details=(
-        "Write this conversation to a file, in the format that is given or that its ending tells; without "
-        "either, Markdown."
-    ),
-    example="/export talk.md",
-)
+@command("export", "[md|html|json] FILE", "write to a file", group="Sessions", example="/export talk.md")
 def export(chat: LiveChat, argument: str) -> Result:
+    """Write this conversation to a file, in the format given or told by its ending, else Markdown."""
     first, _, rest = argument.partition(" ")
     form, name = (first, rest.strip()) if first in exporting.FORMATS else (None, argument)
     if not name:
@@ -182,15 +173,9 @@ def export(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"Written to {files.with_tilde(path)}.")
 
 
-@command(
-    "import",
-    "FILE",
-    "read from a file",
-    group="Sessions",
-    details="Open an exported conversation, or a JSON list of messages with roles, as a new session.",
-    example="/import talk.json",
-)
+@command("import", "FILE", "read from a file", group="Sessions", example="/import talk.json")
 def import_(chat: LiveChat, argument: str) -> Result:
+    """Open an exported conversation, or a JSON list of messages with roles, as a new session."""
     path = files.from_home(argument)
     with files.explained(f"read {path}"):
         data = files.read_named(path, files.MAX_IMPORT_BYTES)
@@ -198,28 +183,17 @@ def import_(chat: LiveChat, argument: str) -> Result:
     return Opened(imported.name, imported.conversation, chat.switch(imported))
 
 
-@command(
-    "tree",
-    "",
-    "show all branches",
-    group="Conversation",
-    details="Show the conversation with all its branches, and continue from any message. Esc Esc does too.",
-    read_only=True,
-)
+@command("tree", "", "show all branches", group="Conversation", read_only=True)
 def tree(chat: LiveChat, argument: str) -> Result:
+    """Show the conversation with all its branches, and continue from any message. Esc Esc does too."""
     return Tree(str(chat.session.name), chat.session.conversation)
 
 
 @command(
-    "new",
-    "[NAME]",
-    "start a new conversation",
-    group="Sessions",
-    details="Start a new conversation. This one is saved: /resume opens it again.",
-    example="/new recipes",
-    aliases=("clear",),
+    "new", "[NAME]", "start a new conversation", group="Sessions", example="/new recipes", aliases=("clear",)
 )
 def new(chat: LiveChat, argument: str) -> Result:
+    """Start a new conversation. This one is saved: /resume opens it again."""
     name = files.check_name(argument) if argument else None
     if name is not None and chat.session.folder.exists(name):
         raise UsageError(f"There is already a session '{name}': /resume {name} opens it.")
@@ -227,15 +201,9 @@ def new(chat: LiveChat, argument: str) -> Result:
     return PlainText("\n".join(("A new conversation begins with your next message.", *notes)))
 
 
-@command(
-    "rename",
-    "NAME",
-    "rename this session",
-    group="Sessions",
-    details="Give this session another name.",
-    example="/rename trip to lisbon",
-)
+@command("rename", "NAME", "rename this session", group="Sessions", example="/rename trip to lisbon")
 def rename(chat: LiveChat, argument: str) -> Result:
+    """Give this session another name."""
     return PlainText(f"Renamed to '{chat.session.rename(argument)}'.")
 
 
@@ -248,11 +216,11 @@ def _model_names(chat: LiveChat) -> list[str]:
     "[NAME]",
     "show or change the model",
     group="Model",
-    details="Show the model, or continue with another one: a folder, a hub name or an alias.",
     example="/model mlx-community/Qwen3-4B-4bit",
     complete=_model_names,
 )
 def model(chat: LiveChat, argument: str) -> Result:
+    """Show the model, or continue with another one: a folder, a hub name or an alias."""
     if not argument:
         asked = chat.model.settings.model_options.asked()
         options = ", ".join(f"{key} {value}" for key, value in asked.items())
@@ -271,14 +239,14 @@ def model(chat: LiveChat, argument: str) -> Result:
     f"[NAME|{NO_MODEL}]",
     "speculative decoding",
     group="Model",
-    details=(
-        "Show or change the draft model: a small one with the same vocabulary, which proposes a reply's "
-        "tokens. It makes replies faster where it is often right, and changes no token."
-    ),
     example=f"/draft-model {NO_MODEL}",
     complete=lambda chat: [NO_MODEL, *_model_names(chat)],
 )
 def draft_model(chat: LiveChat, argument: str) -> Result:
+    """Show or change the draft model: a small one with the same vocabulary that proposes a reply's tokens.
+
+    It makes replies faster where it is often right, and changes no token.
+    """
     if argument:
         full_name = aliased(argument, chat.model.settings.models)
         chat.model.change_draft_model(None if argument == NO_MODEL else full_name)
@@ -287,14 +255,10 @@ def draft_model(chat: LiveChat, argument: str) -> Result:
 
 
 @command(
-    "system",
-    "[TEXT|off]",
-    "set the system prompt",
-    group="Model",
-    details="Show, set or remove the system prompt. After a change the conversation is prefilled again.",
-    example="/system Answer in one sentence.",
+    "system", "[TEXT|off]", "set the system prompt", group="Model", example="/system Answer in one sentence."
 )
 def system(chat: LiveChat, argument: str) -> Result:
+    """Show, set or remove the system prompt. After a change the conversation is prefilled again."""
     if not argument:
         current = chat.session.system
         return PlainText(f"System prompt: {shorten(current, 400)}" if current else "No system prompt.")
@@ -306,18 +270,12 @@ def system(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"System prompt {state}. The conversation is prefilled again.")
 
 
-@command(
-    "date",
-    "[today|YYYY-MM-DD]",
-    "set the date it is told",
-    group="Model",
-    details=(
-        "Show or set the date that the model is told, if its chat template prints one. A session keeps the "
-        "date of its first turn, because after a change the conversation is prefilled again."
-    ),
-    example="/date today",
-)
+@command("date", "[today|YYYY-MM-DD]", "set the date it is told", group="Model", example="/date today")
 def date(chat: LiveChat, argument: str) -> Result:
+    """Show or set the date that the model is told, if its chat template prints one.
+
+    A session keeps the date of its first turn, because after a change the conversation is prefilled again.
+    """
     if not argument:
         verb = "is" if chat.session.log.has_begun else "will be"
         return PlainText(
@@ -348,10 +306,10 @@ def _day(word: str) -> str:
     f"[{'|'.join((*SWITCHES, *LEVELS))}|default]",
     "set the thinking",
     group="Model",
-    details="Show the model's thinking, turn it on or off, or set its effort. The session keeps it.",
     example="/think off",
 )
 def think(chat: LiveChat, argument: str) -> Result:
+    """Show the model's thinking, turn it on or off, or set its effort. The session keeps it."""
     if argument in SWITCHES:
         chat.session.set_think(SWITCHES[argument])
     elif argument:
@@ -368,15 +326,9 @@ def think(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"Thinking: {mode}{suffix}.")
 
 
-@command(
-    "stats",
-    "",
-    "the numbers of all turns",
-    group="This program",
-    details="Show each turn's hit ratio, tokens and times.",
-    read_only=True,
-)
+@command("stats", "", "the numbers of all turns", group="This program", read_only=True)
 def stats(chat: LiveChat, argument: str) -> Result:
+    """Show each turn's hit ratio, tokens and times."""
     turns = chat.session.conversation.turns()
     records = [(turn.number, turn.reply.record) for turn in turns if turn.reply]
     return Stats(str(chat.session.name), records)
@@ -415,30 +367,18 @@ def _shown(key: str, sampling: Sampling) -> str:
     return str(value)
 
 
-@command(
-    "panel",
-    "|".join(PANELS),
-    "numbers after each turn",
-    group="This program",
-    details="How much of a turn's numbers is shown below its reply.",
-    example="/panel off",
-)
+@command("panel", "|".join(PANELS), "numbers after each turn", group="This program", example="/panel off")
 def panel(chat: LiveChat, argument: str) -> Result:
+    """How much of a turn's numbers is shown below its reply."""
     return PanelMode(argument)
 
 
-@command(
-    "quit",
-    "",
-    "leave (also: exit)",
-    group="This program",
-    details=(
-        "Leave. Everything is saved. A message of just exit or quit leaves too; to send the word itself, "
-        "put a space before it."
-    ),
-    aliases=("exit", "q", "bye"),
-)
+@command("quit", "", "leave (also: exit)", group="This program", aliases=("exit", "q", "bye"))
 def quit_(chat: LiveChat, argument: str) -> Result:
+    """Leave. Everything is saved.
+
+    A message of just exit or quit leaves too; to send the word itself, put a space before it.
+    """
     return Quit()
 
 
@@ -456,11 +396,11 @@ def _images_and_folders(typed: str) -> list[str]:
     "[PATH|off]",
     "attach an image",
     group="Messages",
-    details="Attach an image to the next message, or off: none. @PATH in a message attaches one too.",
     example="/image cat.png",
     complete_typed=_images_and_folders,
 )
 def image(chat: LiveChat, argument: str) -> Result:
+    """Attach an image to the next message, or off: none. @PATH in a message attaches one too."""
     if argument == "off":
         chat.session.drop_images()
         return PlainText("No image is attached now.")
@@ -480,14 +420,14 @@ def image(chat: LiveChat, argument: str) -> Result:
     f"[1-{MAX_ALTERNATIVES}]",
     "get another reply",
     group="Messages",
-    details=(
-        "Get another reply to the last message, or several at once to choose from. The old one stays in "
-        "/tree."
-    ),
     example="/regenerate 4",
     aliases=("retry",),
 )
 def regenerate(chat: LiveChat, argument: str) -> Result:
+    """Get another reply to the last message, or several at once to choose from.
+
+    The old one stays in /tree.
+    """
     word = argument or "1"
     count = int(word) if word.isdecimal() and len(word) == 1 else 0
     if not count:
@@ -499,15 +439,9 @@ def regenerate(chat: LiveChat, argument: str) -> Result:
     return Stream(partial(chat.alternatives, count))
 
 
-@command(
-    "choose",
-    "NUMBER",
-    "pick one of the replies",
-    group="Messages",
-    details="Continue with one of the replies that /regenerate 4 has made. The number alone does it too.",
-    example="/choose 2",
-)
+@command("choose", "NUMBER", "pick one of the replies", group="Messages", example="/choose 2")
 def choose(chat: LiveChat, argument: str) -> Result:
+    """Continue with one of the replies that /regenerate 4 has made. The number alone does it too."""
     choices = chat.session.alternatives
     if not choices:
         raise UsageError("There is nothing to choose from. /regenerate 4 gets four replies.")
@@ -532,52 +466,30 @@ def as_command(chat: LiveChat, line: str) -> str:
     return f"/choose {word}" if chooses else line
 
 
-@command(
-    "continue",
-    "",
-    "finish a reply cut short",
-    group="Messages",
-    details="Continue a reply that was stopped, or that reached its token limit.",
-)
+@command("continue", "", "finish a reply cut short", group="Messages")
 def go_on(chat: LiveChat, argument: str) -> Result:
+    """Continue a reply that was stopped, or that reached its token limit."""
     return Stream(chat.go_on)
 
 
-@command(
-    "edit",
-    "[TURN]",
-    "change a message",
-    group="Messages",
-    details="Change your last message, or that of a turn, and send it again. The old one stays in /tree.",
-    example="/edit 2",
-)
+@command("edit", "[TURN]", "change a message", group="Messages", example="/edit 2")
 def edit(chat: LiveChat, argument: str) -> Result:
+    """Change your last message, or that of a turn, and send it again. The old one stays in /tree."""
     return EditableMessage(chat.session.go_to(chat.session.turn(_turn_number(argument)).user.id))
 
 
-@command(
-    "undo",
-    "",
-    "take back the last turn",
-    group="Conversation",
-    details="Go back to before the last turn. It stays in /tree. Right after /compact: go back to before it.",
-)
+@command("undo", "", "take back the last turn", group="Conversation")
 def undo(chat: LiveChat, argument: str) -> Result:
+    """Go back to before the last turn. It stays in /tree. Right after /compact: go back to before it."""
     if (name := chat.undo_compaction()) is not None:
         sentence = f"The conversation continues in '{name}', as it was."
         return HeadMoved(sentence, name, chat.session.conversation)
     return _moved(chat, chat.session.rewind(None))
 
 
-@command(
-    "rewind",
-    "TURN",
-    "go back to a turn",
-    group="Conversation",
-    details="Continue after an earlier turn; 0 is the beginning. What came later stays in /tree.",
-    example="/rewind 3",
-)
+@command("rewind", "TURN", "go back to a turn", group="Conversation", example="/rewind 3")
 def rewind(chat: LiveChat, argument: str) -> Result:
+    """Continue after an earlier turn; 0 is the beginning. What came later stays in /tree."""
     return _moved(chat, chat.session.rewind(_turn_number(argument)))
 
 
@@ -587,15 +499,9 @@ def _moved(chat: LiveChat, turns: int) -> Result:
     return HeadMoved(sentence, str(chat.session.name), chat.session.conversation)
 
 
-@command(
-    "label",
-    "[TEXT]",
-    "bookmark this place",
-    group="Conversation",
-    details="Bookmark this place in the tree. Without a text, remove the bookmark.",
-    example="/label before the detour",
-)
+@command("label", "[TEXT]", "bookmark this place", group="Conversation", example="/label before the detour")
 def label(chat: LiveChat, argument: str) -> Result:
+    """Bookmark this place in the tree. Without a text, remove the bookmark."""
     conversation = chat.session.conversation
     if conversation.head is None:
         raise UsageError("There is nothing to bookmark yet: say something first.")
@@ -605,15 +511,9 @@ def label(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"Bookmarked as '{argument}'." if argument else "Bookmark removed.")
 
 
-@command(
-    "copy",
-    "[TURN|code]",
-    "copy the last reply",
-    group="Messages",
-    details="Copy the last reply to the clipboard, that of a turn, or the last code block.",
-    example="/copy code",
-)
+@command("copy", "[TURN|code]", "copy the last reply", group="Messages", example="/copy code")
 def copy(chat: LiveChat, argument: str) -> Result:
+    """Copy the last reply to the clipboard, that of a turn, or the last code block."""
     if argument == "code":
         replies = [turn.reply.message.content for turn in chat.session.conversation.turns() if turn.reply]
         block = next(filter(None, map(last_code_block, reversed(replies))), None)
@@ -629,28 +529,19 @@ def copy(chat: LiveChat, argument: str) -> Result:
     return ClipboardText(reply.message.content, f"the reply of turn {number}" if number else "the last reply")
 
 
-@command(
-    "context",
-    "",
-    "where the tokens are",
-    group="This program",
-    details="Show what takes the tokens of this conversation, and how many are left.",
-    read_only=True,
-)
+@command("context", "", "where the tokens are", group="This program", read_only=True)
 def context(chat: LiveChat, argument: str) -> Result:
+    """Show what takes the tokens of this conversation, and how many are left."""
     parts = chat.context_parts()
     return Context(parts, chat.model.wait().loaded.context)
 
 
-@command(
-    "compact",
-    "",
-    "summarize to make room",
-    group="Conversation",
-    details="Continue in a new session that begins with a summary, with the last turns word for word. "
-    "This session stays as it is, and /undo goes back to it.",
-)
+@command("compact", "", "summarize to make room", group="Conversation")
 def compact(chat: LiveChat, argument: str) -> Result:
+    """Continue in a new session that begins with a summary, with the last turns word for word.
+
+    This session stays as it is, and /undo goes back to it.
+    """
     if not chat.session.conversation.turns():
         raise UsageError("There is nothing to summarize yet: say something first.")
     return Stream(partial(compaction.compact, chat))

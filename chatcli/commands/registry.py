@@ -28,9 +28,10 @@ class Command:
 
     `argument` is how help shows what may follow the name: "NAME", "[NAME]", "[NAME|off]", "" for nothing.
     What is in lower case stands for itself. `help` has at most 24 characters, `details` are for
-    /help COMMAND, and `example` is a whole line. `read_only`: it changes nothing, so it may run while a
-    reply comes. `complete` lists values for the argument where its own words are not all of them,
-    `complete_typed` those that what is typed of it may become.
+    /help COMMAND (the handler's docstring, if they are not given), and `example` is a whole line.
+    `read_only`: it changes nothing, so it may run while a reply comes. `complete` lists values for the
+    argument where its own words are not all of them, `complete_typed` those that what is typed of it may
+    become.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Command:
     help: str
     _: KW_ONLY
     group: Group
-    details: str
+    details: str = ""
     example: str = ""
     aliases: tuple[str, ...] = ()
     read_only: bool = False
@@ -48,6 +49,7 @@ class Command:
 
     def __call__(self, handler: Handler) -> Handler:
         self.handler = handler
+        self.details = self.details or " ".join((handler.__doc__ or "").split())
         _COMMANDS[self.name] = self
         _ALIASES.update(dict.fromkeys(self.aliases, self.name))
         return handler
