@@ -18,14 +18,11 @@ CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 
 
 def contained(text: str, level: int) -> str:
-    """`text` with its headings below `level`, its code blocks closed, and HTML as text, as on the screen.
-
-    A code block that holds another one in a fence as long as its own gets a longer fence.
-    """
+    """`text` with its headings below `level`, its code blocks closed, and HTML as text, as on the screen."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark")
-    lines = _with_longer_fences(text.split("\n"))
+    lines = text.split("\n")
     while True:
         tokens = parser.parse("\n".join(lines))
         changed = _without_underlines(_without_html(lines, tokens), tokens)
@@ -40,38 +37,6 @@ def contained(text: str, level: int) -> str:
         if closing is None or closing[2] or not closing[1].startswith(last.markup):
             lines.append(last.markup)
     return "\n".join(lines)
-
-
-def _with_longer_fences(lines: Sequence[str]) -> list[str]:
-    """CommonMark ends a code block at the first bare fence, also where that ends a block inside."""
-    changed = list(lines)
-    start = 0
-    while start < len(changed):
-        if (opener := FENCE.match(changed[start])) is None:
-            start += 1
-            continue
-        # The fences that are open, if one with a language opens a block inside.
-        char, longest, depth, end = opener[1][0], len(opener[1]), 1, start
-        while depth and end + 1 < len(changed):
-            end += 1
-            fence = FENCE.match(changed[end])
-            if fence is None or fence[1][0] != char:
-                continue
-            if not fence[2] and (depth > 1 or len(fence[1]) >= len(opener[1])):
-                depth -= 1
-            elif fence[2]:
-                depth += 1
-                longest = max(longest, len(fence[1]))
-        holds_fences = any(
-            (fence := FENCE.match(line)) and fence[2] and fence[1][0] == char
-            for line in changed[start + 1 : end]
-        )
-        if not depth and holds_fences:
-            longer = char * (longest + 1)
-            changed[start] = changed[start].replace(opener[1], longer, 1)
-            changed[end] = longer
-        start = end + 1 if not depth else start + 1
-    return changed
 
 
 def _without_underlines(lines: Sequence[str], tokens: Sequence[Token]) -> list[str]:

@@ -158,13 +158,6 @@ def test_a_reply_that_was_cut_in_a_fence_is_closed() -> None:
     assert "```\na\n```\n " == contained("```\na\n```\n ", 3)
 
 
-def test_a_fence_that_holds_a_fence_is_lengthened() -> None:
-    nested = "```md\nHello:\n```py\nx = 1\n```\nBye.\n```\nAfter."
-    assert nested.replace("```md", "````md").replace("Bye.\n```", "Bye.\n````") == contained(nested, 3)
-    in_order = "```py\nx\n```\n\n```js\ny\n```"
-    assert in_order == contained(in_order, 3)
-
-
 def test_headings_stand_below_the_documents_own() -> None:
     assert "#### One\n\n##### Two\n\n###### Four" == contained("# One\n\n## Two\n\n#### Four", 3)
     assert "```\n# a comment\n```" == contained("```\n# a comment\n```", 3)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -26,7 +25,7 @@ from chatcli.events import (
     TurnDone,
 )
 from chatcli.text import clean, count, duration
-from chatcli.tui.render.panel import bar
+from chatcli.tui.render.panel import bar, fitting
 from chatcli.tui.text.console import DIM, INDENT
 from chatcli.tui.text.wrap import rows, wrap
 
@@ -148,9 +147,7 @@ class Reply:
             self._thinking = ""
             thought = finish.thought(self._thinking_tokens, self._thinking_seconds)
             width = self._console.width - len(INDENT)
-            self._print(
-                [Text(join_fitting(f"{MARK} {thought}", "Ctrl-T shows it", width=width), DIM)], INDENT
-            )
+            self._print([Text(fitting([f"{MARK} {thought}", "Ctrl-T shows it"], width - 1), DIM)], INDENT)
 
     def _print_note(self, text: str) -> None:
         self._print(wrap(Text(text, DIM), self._console.width - len(INDENT) - 1), INDENT)
@@ -179,14 +176,10 @@ class Reply:
         return [Text(f"{INDENT}{MARK} {activity}", DIM)] if activity else []
 
     def _thinking_box(self, height: int) -> list[Text]:
-        head = join_fitting(
-            f"{INDENT}{MARK} Thinking",
-            count("token", self._thinking_tokens),
-            duration(self._clock() - self._phase_began),
-            "Esc stops",
-            f"Ctrl-T {'less' if self.opened else 'more'}",
-            width=self._console.width,
-        )
+        parts = [f"{INDENT}{MARK} Thinking", count("token", self._thinking_tokens)]
+        parts += [duration(self._clock() - self._phase_began), "Esc stops"]
+        parts.append(f"Ctrl-T {'less' if self.opened else 'more'}")
+        head = fitting(parts, self._console.width - 1)
         max_lines = min(OPEN_BOX_LINES if self.opened else BOX_LINES, height - 1)
         if max_lines <= 0:
             return [Text(head, DIM)]
@@ -199,22 +192,8 @@ class Reply:
         speed = progress.done / max(self._clock() - self._phase_began, 0.001)
         seconds_left = (progress.total - progress.done) / max(speed, 0.001)
         head = f"{INDENT}{MARK} reading "
-        numbers = join_fitting(
-            f" {progress.done:,} of {count('token', progress.total)}",
-            f"{duration(seconds_left)} left",
-            "Esc stops",
-            f"{speed:,.0f}/s",
-            width=self._console.width - len(head) - PROGRESS_BAR,
-        )
+        parts = [f" {progress.done:,} of {count('token', progress.total)}", f"{duration(seconds_left)} left"]
+        parts += ["Esc stops", f"{speed:,.0f}/s"]
+        numbers = fitting(parts, self._console.width - len(head) - PROGRESS_BAR - 1)
         read = bar([progress.done, 0, progress.total - progress.done], PROGRESS_BAR)
         return Text.assemble((head, DIM), read, (numbers, DIM))
-
-
-def join_fitting(first: str, *others: str, width: int) -> str:
-    """The first part, and as many of the others as leave the last column free."""
-    line = first
-    for part in others:
-        if cell_len(f"{line} · {part}") >= width:
-            break
-        line += f" · {part}"
-    return line
