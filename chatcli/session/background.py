@@ -104,7 +104,7 @@ class BackgroundWork:
             from chatcli.turn.typeahead import typeahead
 
             for progress in typeahead(ready, decodable(text), stop, images):
-                self._report_ahead(f"{count('token', progress.tokens)} typed ahead")
+                self._report_ahead(f"{count('token', progress.tokens)} prepared")
             refresh()
 
         self._typeahead = self.scheduler.idle(work)

@@ -17,7 +17,7 @@ EVICTED_MESSAGE = f"the checkpoints are {GONE}"
 NEW_HERE = "new here"
 CACHE_WAS_OFF = "the cache was off in the turn before"
 STOPPED = "the turn before was stopped"
-NOT_SETTLED = "the last reply was not settled yet when this message came"
+NOT_SETTLED = "chatcli was still preparing the last reply"
 
 
 def explain(chat: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
@@ -61,8 +61,10 @@ def _missing_of_conversation(chat: TurnContext, prompt: Prompt, plan: Plan) -> s
         return NOT_SETTLED if is_kept else _why_nothing_was_kept(newest)
     run_by = last.get("settled_by", last.get("fingerprint"))
     if run_by is not None and run_by != chat.checkpoints.loaded.fingerprint:
-        before = f" (before: {last['model']})" if last.get("model") else ""
-        return f"the model, its cache settings or the program changed{before}"
+        before = last.get("model")
+        if before and before != chat.checkpoints.loaded.name:
+            return f"the model changed (before: {before})"
+        return "the model, its cache settings or the program changed"
     question_end = prompt.boundaries.get(max(prompt.boundaries, default=0) - 2, 0)
     calls, asks = replies[-1].message.tool_calls, prompt.leaf.message.role == "user"
     if calls and asks and 0 < question_end <= plan.start:
@@ -84,6 +86,6 @@ def where_they_part(chat: TurnContext, tokens: Sequence[int], earlier_ids: Seque
     earlier = store.tokens_of(list(dict.fromkeys(earlier_ids)))
     at = common_prefix(earlier, tokens)
     if at == len(earlier):
-        return "the checkpoints end at other places now (thinking, template)" if at else EVICTED_MESSAGE
+        return "checkpoint boundaries moved (thinking or template changed)" if at else EVICTED_MESSAGE
     old, new = (legible(loaded.tokenizer, side[at : at + SHOWN_TOKENS]) for side in (earlier, tokens))
-    return f"the prompt changed at token {at}: {old!r} → {new!r} (system prompt, date, thinking, template)"
+    return f"the prompt changed at token {at}: {old!r} → {new!r}"

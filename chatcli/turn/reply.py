@@ -12,6 +12,9 @@ from chatcli.engine.generate import Token
 from chatcli.events import Event, TextDelta, ThinkingDelta, ToolCalled, TurnRecord
 from chatcli.replies.splitter import Part, ReplySplitter
 
+# The time of fewer tokens is noise: there is no rate.
+MIN_RATE_TOKENS = 4
+
 
 class ReplyCollector:
     """Adds tokens to `record` and yields their text as events.
@@ -67,7 +70,8 @@ class ReplyCollector:
         record.tokens.append(token.id)
         self.logprobs.append(token.logprob)
         self.from_draft.append(token.from_draft)
-        record.generation_tps = token.tps
+        if len(self.logprobs) >= MIN_RATE_TOKENS:
+            record.generation_tps = token.tps
         record.finish_reason = token.finish_reason or record.finish_reason
         yield from self._deltas(self._split(token.text))
         self._characters.append(self._stop.characters)

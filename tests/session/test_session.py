@@ -384,7 +384,7 @@ def test_a_message_that_is_typed_is_expanded_off_the_terminals_thread(chat: Live
         return "river " * 20, ()
 
     chat.type_ahead("@file", expand=expand)
-    wait_until(lambda: "typed ahead" in chat.background.activity)
+    wait_until(lambda: "prepared" in chat.background.activity)
     assert asked and threading.get_ident() not in asked
 
 

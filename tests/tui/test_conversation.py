@@ -385,7 +385,7 @@ def test_a_message_that_is_stopped_while_it_is_read_is_in_the_box_again(models: 
         assert ["Hello."] == [turn["user"] for turn in turns_of(program, "talk")]
         time.sleep(2)
         bar = terminal.text().rstrip().rpartition("\n")[2]
-        assert "typed ahead" not in bar and "preparing" not in bar
+        assert "prepared" not in bar and "preparing" not in bar
         terminal.send(ENTER)
         terminal.wait_for(lambda: terminal.count(PANEL) == 2, seconds=60)
         terminal.wait_for(lambda: ready(terminal))

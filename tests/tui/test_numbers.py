@@ -18,7 +18,7 @@ def type_and_send(window: Window, message: str) -> None:
     """Send a message once it was read while it was typed."""
     seen = window.count(PANEL)
     window.send(message)
-    window.wait_for("tokens typed ahead")
+    window.wait_for("tokens prepared")
     window.send(ENTER)
     window.wait_for(lambda: window.count(PANEL) > seen and ready(window))
     window.wait_for("next turn ready")
@@ -40,12 +40,7 @@ def test_the_panel_stats_json_and_the_transcript_say_the_same(chatcli: Program) 
         for turn in SessionFolder(chatcli.sessions).read("talk").conversation.turns()
         if turn.reply
     ]
-    header = (
-        stats[1]
-        .replace("hit ratio", "bar hit ratio")
-        .replace("typed ahead", "typed")
-        .replace("run ahead", "run")
-    )
+    header = stats[1].replace("hit ratio", "bar hit ratio")
     columns = header.replace("hit ratio", "ratio").split()
     for number, (panel, record, shown) in enumerate(
         zip(panels, records, turns_of(chatcli, "talk"), strict=True), 1
@@ -53,6 +48,9 @@ def test_the_panel_stats_json_and_the_transcript_say_the_same(chatcli: Program) 
         prompt, reused = record["prompt_tokens"], record["reused_tokens"]
         typed, new, ahead = (record[f"{key}_tokens"] for key in ("typeahead", "prefilled", "reused_settled"))
         assert prompt == reused + typed + new and typed > 0
+        # After a change of the prompt, what was settled again was prepared, not reused.
+        again = ahead if record["settle_reason"] else 0
+        kept, prepared = reused - again, typed + again
         assert record["hit_ratio"] == reused / prompt
         assert {key: shown[key] for key in record if key in shown} == {
             key: record[key] for key in record if key in shown
@@ -60,21 +58,22 @@ def test_the_panel_stats_json_and_the_transcript_say_the_same(chatcli: Program) 
         ratio = percent(reused, prompt)
         assert f"turn {number} · hit ratio {ratio} " in panel
         assert (
-            f"  {percent(reused, prompt)} reused · {percent(typed, prompt)} typed ahead · {new} new " in panel
+            f"  {percent(kept, prompt)} reused · {percent(prepared, prompt)} prepared · {new} new " in panel
         )
         row = dict(zip(columns, stats[1 + number].replace(" %", "%").split(), strict=False))
         assert (str(number), ratio.replace(" ", "")) == (row["turn"], row["ratio"])
-        assert [prompt, reused, typed, new, ahead] == [
-            int(row[key]) for key in ("prompt", "reused", "typed", "new", "run")
+        assert [prompt, kept, prepared, new] == [
+            int(row[key]) for key in ("prompt", "reused", "prepared", "new")
         ]
     first, second, third = records
     assert (0, 0) == (first["reused_tokens"], first["reused_settled_tokens"])
     assert 0 < second["reused_settled_tokens"] < second["reused_tokens"] and second["settle_reason"] is None
-    assert f" · {second['reused_settled_tokens']} run ahead" in panels[1]
     # After another system prompt all that is reused was run again.
     assert third["reused_settled_tokens"] == third["reused_tokens"]
-    told = f"{third['reused_tokens']} tokens run while you read: {third['settle_reason']}"
-    assert told[:60] in panels[2] and f"turn 3 · {told}"[:120] in "\n".join(stats)
+    told = f"{third['reused_tokens']} tokens prepared while you read: {third['settle_reason']}"
+    assert (
+        told[:60] in panels[2] and "0 % reused" in panels[2] and f"turn 3 · {told}"[:120] in "\n".join(stats)
+    )
     answer = chatcli.ask("Say it twice.", "-S", "talk", "-n", "4")
     (*_, last) = SessionFolder(chatcli.sessions).read("talk").conversation.turns()
     assert last.reply is not None and 0 == answer["typeahead_tokens"]

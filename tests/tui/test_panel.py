@@ -27,7 +27,7 @@ USUAL = TurnRecord(
     generation_tps=87,
     checkpoint_bytes=84_000,
 )
-CHANGED = "the prompt changed at token 41: 'Monday' → 'Tuesday' (system prompt, date, thinking, template)"
+CHANGED = "the prompt changed at token 41: 'Monday' → 'Tuesday'"
 
 
 def drawn(result: Any, width: int) -> list[str]:
@@ -46,8 +46,8 @@ def panel(width: int = 80, **numbers: Any) -> list[str]:
 def test_the_panel_has_two_lines_at_eighty_columns() -> None:
     top, parts, times, bottom = drawn(hit_panel(USUAL), 80)
     assert top.startswith("  ╭─ turn 3 · hit ratio 94 % ─")
-    assert parts == "  │ ██████████████████████▓░  94 % reused · 4 % typed ahead · 1 new          │"
-    assert times == "  │ first token 26 ms · saved 1.2 s · 87 tok/s · 43 run ahead                │"
+    assert parts == "  │ ██████████████████████▓░  94 % reused · 4 % prepared · 1 new             │"
+    assert times == "  │ first token 26 ms · saved 1.2 s · 87 tok/s                               │"
     assert bottom.startswith("  ╰──") and bottom.endswith("──╯")
 
 
@@ -55,13 +55,13 @@ def test_the_panel_has_two_lines_at_eighty_columns() -> None:
 def test_the_panel_leaves_out_what_does_not_fit(width: int) -> None:
     rows = drawn(hit_panel(USUAL, width), width)
     assert 4 == len(rows) and 1 == len({len(row) for row in rows})
-    assert "94 % reused · 4 % typed ahead · 1 new" in rows[1] and "first token 26 ms" in rows[2]
+    assert "94 % reused · 4 % prepared · 1 new" in rows[1] and "first token 26 ms" in rows[2]
 
 
 def test_a_narrow_terminal_gets_one_line_without_a_frame() -> None:
     assert drawn(hit_panel(USUAL, 59), 59) == drawn(hit_line(USUAL, 59), 59)
-    assert ["  ████████▓░ 94 % reused · 4 % typed ahead · 1 new"] == drawn(hit_panel(USUAL, 59), 59)
-    assert ["  94 % reused · 4 % typed ahead · 1 new"] == drawn(hit_panel(USUAL, 40), 40)
+    assert ["  ████████▓░ 94 % reused · 4 % prepared · 1 new"] == drawn(hit_panel(USUAL, 59), 59)
+    assert ["  94 % reused · 4 % prepared · 1 new"] == drawn(hit_panel(USUAL, 40), 40)
 
 
 @pytest.mark.parametrize("width", [20, 31, 40, 60, 80])
@@ -74,7 +74,7 @@ def test_every_turn_has_the_same_three_parts(width: int) -> None:
         TurnRecord("talk", 3, prompt_tokens=1000, prefilled_tokens=1000, unrun_tokens=744),
     ):
         text = " ".join(" ".join(drawn(hit_panel(record, width), width)).split())
-        for part in ("% reused", "% typed ahead", " new"):
+        for part in ("% reused", "% prepared", " new"):
             assert 1 == text.count(part), text
 
 
@@ -87,12 +87,14 @@ def test_reasons_have_a_line_each_and_stand_whole_in_the_stats() -> None:
     rows = panel(
         **numbers, miss_reason="the checkpoints are gone", reused_settled_tokens=70, settle_reason=CHANGED
     )
-    assert 6 == len(rows)
+    assert 7 == len(rows)
+    assert "11 % reused · 77 % prepared · 10 new" in rows[1]
     assert rows[3].startswith("  │ why: the checkpoints are gone ")
-    assert rows[4].startswith("  │ 70 tokens run while you read: the prompt changed at token 41: 'Monday' ")
+    assert rows[4].startswith("  │ 70 tokens prepared while you read: the prompt changed at token 41:")
+    assert "'Monday' → 'Tuesday'" in rows[5]
     record = TurnRecord("talk", 3, **numbers, reused_settled_tokens=1, settle_reason=CHANGED)
     shown = " ".join(drawn(renderable(results.Stats("talk", [(3, record.numbers())])), 80)[2:])
-    assert " ".join(shown.split()) == f"turn 3 · 1 token run while you read: {CHANGED}"
+    assert " ".join(shown.split()) == f"turn 3 · 1 token prepared while you read: {CHANGED}"
 
 
 @pytest.mark.parametrize("width", [6, 10, 24, 77])

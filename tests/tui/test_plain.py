@@ -29,7 +29,7 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(chatcli: Program) -> None:
     with Window(chatcli, "-S", "talk", "--temp", "0", TERM="dumb") as window:
         window.wait_for(lambda: window.text().rstrip().endswith("\n>"))
         window.send(TOLD + ENTER)
-        window.wait_for("[0 % reused · 0 % typed ahead · 20 new]")
+        window.wait_for("[0 % reused · 0 % prepared · 20 new]")
         for command, answer in {
             "/stats": "hit ratio",
             "/context": "tokens, ",

@@ -35,17 +35,17 @@ def panels(terminal: Terminal) -> list[str]:
 
 def check_panel(panel: str, turn: dict[str, Any]) -> None:
     prompt = turn["prompt_tokens"]
-    reused, typed_ahead = (percent(turn[f"{part}_tokens"], prompt) for part in ("reused", "typeahead"))
+    again = turn["reused_settled_tokens"] if turn["settle_reason"] else 0
+    reused = percent(turn["reused_tokens"] - again, prompt)
+    prepared = percent(turn["typeahead_tokens"] + again, prompt)
     title, parts, times, *_ = panel.split("\n")
     assert f" turn {turn['turn']} · hit ratio {percent(turn['reused_tokens'], prompt)} " in title
-    assert f"  {reused} reused · {typed_ahead} typed ahead · {turn['prefilled_tokens']:,} new " in parts
-    assert 24 == sum(map(parts.count, "█▓░")) and ("█" in parts) == (turn["reused_tokens"] > 0)
-    ahead = turn["reused_settled_tokens"]
+    assert f"  {reused} reused · {prepared} prepared · {turn['prefilled_tokens']:,} new " in parts
+    assert 24 == sum(map(parts.count, "█▓░")) and ("█" in parts) == (turn["reused_tokens"] > again)
     assert "first token" in times and "tok/s" in times
-    assert (f" · {ahead} run ahead" in times) == (ahead > 0 and turn["settle_reason"] is None)
     reasons = {turn["miss_reason"], turn["settle_reason"]} - {None}
-    assert 2 + len(reasons) == panel.count("\n  │ ")
-    assert (turn["settle_reason"] is not None) == (" run while you read: the " in panel)
+    assert 2 + len(reasons) <= panel.count("\n  │ ")
+    assert (turn["settle_reason"] is not None) == (" prepared while you read: the " in panel)
 
 
 def test_a_conversation_and_every_command(chatcli: Program) -> None:
@@ -59,7 +59,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         run_command(terminal, "/help", "This program")
         assert all(f"/{name}" in terminal.all_text() for name in ("branch", "stats", "think"))
         pick(terminal, "/tree", "2 › how are you?", "\x1b")
-        run_command(terminal, "/stats", "typed ahead")
+        run_command(terminal, "/stats", "prepared")
         turns = turns_of(chatcli, "hello-there")
         shown = " ".join(terminal.text().split())
         for turn in turns:
@@ -275,9 +275,9 @@ def test_what_is_typed_ahead_is_shown_apart(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "typed", "-n", "8") as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.send("My dog is called Biscuit and I live in Lisbon.")
-        terminal.wait_for("tokens typed ahead")
+        terminal.wait_for("tokens prepared")
         terminal.send(ENTER)
-        terminal.wait_for("typed ahead ·")
+        terminal.wait_for("prepared ·")
         terminal.wait_for(lambda: ready(terminal))
         terminal.line("/quit")
         terminal.wait_for_exit()

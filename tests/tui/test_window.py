@@ -98,7 +98,7 @@ def test_more_sizes_lose_and_double_nothing_either(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "box", "numbers"),
     [
-        at_night(33, "› Say something, or /", "  0 % reused · 0 % typed ahead"),
+        at_night(33, "› Say something, or /", "  0 % reused · 0 % prepared"),
         (18, "› Say something", "  0 % reused"),
     ],
 )
@@ -142,7 +142,7 @@ def test_everything_can_be_read_in_forty_columns(chatcli: Program) -> None:
         shown = unbroken(send_line(window, "What is my dog called?"))
         first, second = turns_of(chatcli, "dogs")
         reused = percent(second["reused_tokens"], second["prompt_tokens"])
-        assert f"  {reused} reused · 0 % typed ahead · {second['prefilled_tokens']} new" in shown
+        assert f"  {reused} reused · 0 % prepared · {second['prefilled_tokens']} new" in shown
         assert first["text"] in " ".join(window.text().split()) and len(first["text"]) > 40
         shown = unbroken(command_output(window, "/stats"))
         heading = shown.split("\n")[1].split()

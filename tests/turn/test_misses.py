@@ -122,7 +122,7 @@ def test_another_model_is_named_until_it_has_run_the_conversation(model: Path, t
         chat.session.set_system(OTHER_SYSTEM)
         assert str(harness.say(chat, MESSAGES[2]).miss_reason).startswith("the prompt changed at token")
     reason = say(model, tmp_path / "saved", MESSAGES[3])
-    assert f"{CHANGED} (before: {other})" == reason
+    assert f"the model changed (before: {other})" == reason
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -28,8 +28,8 @@ PANEL_BAR, LINE_BAR = 24, 10
 # Columns in which the parts of a bar can be told apart.
 MIN_BAR = 6
 # What fills a bar. The signs differ, so that it can be read without colours too.
-REUSED, TYPED_AHEAD, NEW = ("█", "green"), ("▓", ACCENT), ("░", "bright_black")
-BAR_FILLS = (REUSED, TYPED_AHEAD, NEW)
+REUSED, PREPARED, NEW = ("█", "green"), ("▓", ACCENT), ("░", "bright_black")
+BAR_FILLS = (REUSED, PREPARED, NEW)
 # Seconds that must have been saved to be worth telling.
 MIN_SAVED_SECONDS = 0.05
 STATS_BAR = 20
@@ -39,11 +39,10 @@ STATS_PRIORITY = (
     "new",
     "first",
     "reused",
-    "typed ahead",
+    "prepared",
     "saved",
     "written",
     "tok/s",
-    "run ahead",
 )
 CONTEXT_BAR, MIN_CONTEXT_BAR = 40, 4
 GAP = 2
@@ -61,8 +60,7 @@ def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     numbers = record.numbers()
     lines = _prompt_lines(numbers, room, PANEL_BAR, " " * GAP)
     lines.append(Text(fitting(_times(record), room), DIM))
-    # /stats has the whole of a long one.
-    lines += [Text(reason, "yellow", no_wrap=True, overflow="ellipsis") for reason in reasons(numbers)]
+    lines += [row for reason in reasons(numbers) for row in wrap(Text(reason, "yellow"), room)]
     framed = Panel(
         Group(*lines),
         title=Text(f"turn {record.turn} · hit ratio {hit_ratio(numbers)}", DIM),
@@ -91,14 +89,25 @@ def hit_ratio(record: ReplyRecord) -> str:
     return percent(record.get("reused_tokens", 0), record.get("prompt_tokens", 0))
 
 
+def prompt_counts(record: ReplyRecord) -> tuple[int, int, int]:
+    """The tokens of a prompt that were reused, prepared and new.
+
+    Prepared are those that were computed while nobody waited: typed ahead, or, after a change of the prompt,
+    settled again. The reply before, which is settled after every turn, counts as reused.
+    """
+    reused = record.get("reused_tokens", 0)
+    again = min(record.get("reused_settled_tokens", 0), reused) if record.get("settle_reason") else 0
+    return reused - again, record.get("typeahead_tokens", 0) + again, record.get("prefilled_tokens", 0)
+
+
 def prompt_parts(record: ReplyRecord) -> list[str]:
-    """The parts of a prompt, in every turn the same three: 94 % reused, 4 % typed ahead, 2 new."""
-    prompt, new = record.get("prompt_tokens", 0), record.get("prefilled_tokens", 0)
-    unrun = record.get("unrun_tokens", 0)
+    """The parts of a prompt, in every turn the same three: 94 % reused, 4 % prepared, 2 new."""
+    prompt, unrun = record.get("prompt_tokens", 0), record.get("unrun_tokens", 0)
+    reused, prepared, new = prompt_counts(record)
     return [
-        f"{hit_ratio(record)} reused",
-        f"{percent(record.get('typeahead_tokens', 0), prompt)} typed ahead",
-        # Of a prompt that was stopped, not all that was new was run.
+        f"{percent(reused, prompt)} reused",
+        f"{percent(prepared, prompt)} prepared",
+        # A prompt that was stopped has not run all of its new tokens.
         f"{new:,} new" + (f", {new - unrun:,} run" if unrun else ""),
     ]
 
@@ -118,39 +127,37 @@ def _prompt_lines(record: ReplyRecord, width: int, bar_columns: int, gap: str) -
 
 def prompt_bar(record: ReplyRecord, width: int) -> Text:
     """The same three parts as a bar of `width` columns."""
-    reused, typed = record.get("reused_tokens", 0), record.get("typeahead_tokens", 0)
-    return bar([reused, typed, record.get("prefilled_tokens", 0)], width)
+    return bar(prompt_counts(record), width)
 
 
 def reasons(record: ReplyRecord) -> list[str]:
-    """Why less was reused than could have been, and what had to be run again before the message came."""
+    """Why less was reused than possible, and what was computed again before the message came."""
     missed, settled = record.get("miss_reason"), record.get("settle_reason")
     tokens = count("token", record.get("reused_settled_tokens", 0))
     lines = [f"why: {clean_line(missed)}"] if missed and missed != settled else []
-    return lines + ([f"{tokens} run while you read: {clean_line(settled)}"] if settled else [])
+    return lines + ([f"{tokens} prepared while you read: {clean_line(settled)}"] if settled else [])
 
 
 def _times(record: TurnRecord) -> list[str]:
-    """How long the turn took and what it wrote, the most important first."""
+    """How long the turn took, the most important first."""
     first, saved = record.time_to_first_token, record.avoided_seconds
-    ahead = record.reused_settled_tokens
     accepted = percent(record.draft_accepted_tokens, record.generated_tokens)
     return [
         f"first token {duration(first)}" if first is not None else "no token",
-        *([f"saved {duration(saved)}"] if saved >= MIN_SAVED_SECONDS else []),
-        *([f"{record.generation_tps:.0f} tok/s"] if first is not None else []),
+        # What was settled again was computed a moment ago, and saved nothing.
+        *([f"saved {duration(saved)}"] if saved >= MIN_SAVED_SECONDS and not record.settle_reason else []),
+        *([f"{record.generation_tps:.0f} tok/s"] if record.generation_tps else []),
         *([f"{accepted} drafted"] if record.draft_model else []),
-        *([f"{ahead:,} run ahead"] if ahead and not record.settle_reason else []),
-        f"{file_size(record.checkpoint_bytes)} written",
     ]
 
 
 def fitting(parts: Sequence[str], width: int) -> str:
-    """The first part, and those of the others, in their order, that fit on the line."""
+    """The first part, and as many after it as fit on the line: no place has now this, now that."""
     line = parts[0]
     for part in parts[1:]:
-        if len(line) + len(part) + 3 <= width:
-            line += f" · {part}"
+        if len(line) + len(part) + 3 > width:
+            break
+        line += f" · {part}"
     return line
 
 
@@ -221,17 +228,16 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _stats_cells(record: ReplyRecord) -> dict[str, str]:
-    first = record.get("time_to_first_token")
+    first, saved = record.get("time_to_first_token"), record.get("avoided_seconds", 0)
+    reused, prepared, new = prompt_counts(record)
     return {
         "prompt": f"{record.get('prompt_tokens', 0):,}",
-        "reused": f"{record.get('reused_tokens', 0):,}",
-        "typed ahead": f"{record.get('typeahead_tokens', 0):,}",
-        "new": f"{record.get('prefilled_tokens', 0):,}",
-        # Of the reused ones.
-        "run ahead": f"{ahead:,}" if (ahead := record.get("reused_settled_tokens")) is not None else "–",
-        "saved": duration(record.get("avoided_seconds", 0)),
+        "reused": f"{reused:,}",
+        "prepared": f"{prepared:,}",
+        "new": f"{new:,}",
+        "saved": "–" if record.get("settle_reason") else duration(saved),
         "first": duration(first) if first is not None else "–",
-        "tok/s": f"{record.get('generation_tps', 0):.0f}",
+        "tok/s": f"{tps:.0f}" if (tps := record.get("generation_tps", 0)) else "–",
         "written": file_size(record.get("checkpoint_bytes", 0)),
     }
 
