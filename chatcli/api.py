@@ -257,7 +257,7 @@ class Chat:
     @property
     def turns(self) -> list[Turn]:
         """The turns of the current branch: each has its `number`, the `user` entry and the `reply` entry."""
-        return self.session.conversation.turns() if self.session is not None else []
+        return self._chat.session.log.conversation.turns()
 
     @property
     def text(self) -> str:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -93,14 +94,11 @@ class ModelSlot:
                 raise KeyboardInterrupt
             from chatcli.session.runtime import Runtime
 
-            progress = LoadProgress(name, cancelled, self._report)
             runtime = Runtime(
                 self._worker,
                 settings,
                 name,
-                progress.weights,
-                progress.download,
-                progress.begin,
+                partial(self._report_loading, cancelled),
                 self._ranks,
                 sessions=self._sessions,
                 from_session=from_session,
@@ -128,6 +126,15 @@ class ModelSlot:
     def _report(self, activity: str, download: Download | None) -> None:
         self._download = download
         self._background.report(activity)
+
+    def _report_loading(self, cancelled: threading.Event, name: str, state: float | Download) -> None:
+        """Report how far a model is on its way into memory. Raises `KeyboardInterrupt` if `cancelled`."""
+        if cancelled.is_set():
+            raise KeyboardInterrupt
+        if isinstance(state, Download):
+            self._report(f"downloading {base_name(name)}… {state}", state)
+        else:
+            self._report(f"loading {base_name(name)}… {state * 100:.0f} %", None)
 
     @property
     def loading(self) -> bool:
@@ -259,8 +266,8 @@ class ModelSlot:
         draft_model = None
         if name is not None:
             cancelled = threading.Event()
-            progress = LoadProgress(name, cancelled, self._report)
-            loading = self._worker.submit(runtime.load_draft_model, name, progress.weights, progress.download)
+            report = partial(self._report_loading, cancelled)
+            loading = self._worker.submit(runtime.load_draft_model, name, report)
             try:
                 draft_model = _result(loading, self._cancelled)
             finally:
@@ -291,31 +298,6 @@ class ModelSlot:
         else:
             self._worker.close()
         return problem
-
-
-class LoadProgress:
-    """Reports how far a model is on its way into memory; raises `KeyboardInterrupt` once `cancelled`.
-
-    `report` takes a text, and the download's state while there is a download.
-    """
-
-    def __init__(
-        self, name: str, cancelled: threading.Event, report: Callable[[str, Download | None], None]
-    ) -> None:
-        self._cancelled, self._report = cancelled, report
-        self.begin(name)
-
-    def begin(self, name: str) -> None:
-        """Report model `name` from now on."""
-        self._name = base_name(name)
-
-    def weights(self, fraction: float) -> None:
-        self.download(None, f"loading {self._name}… {fraction * 100:.0f} %")
-
-    def download(self, download: Download | None, activity: str = "") -> None:
-        if self._cancelled.is_set():
-            raise KeyboardInterrupt
-        self._report(activity or f"downloading {self._name}… {download}", download)
 
 
 def absolute(name: str) -> str:

@@ -20,7 +20,7 @@ from chatcli.settings.values import SETTINGS, Sampling
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.log import SessionLog
-from chatcli.store.sessions.transcript import recovered
+from chatcli.store.sessions.transcript import Transcript, recovered
 
 # The heading of a summary that stands in a system prompt in place of the turns before.
 SUMMARY_HEADING = "Summary of the conversation so far:"
@@ -171,18 +171,15 @@ class OpenSession:
 
     def new(self, name: str | None) -> list[str]:
         """Begin a new session with the next message. Returns what went wrong with closing this one."""
-        conversation = self.log.conversation
-        date = None if self.log.is_saved else conversation.date
-        request = SessionRequest(
-            system=without_summary(conversation.system),
-            date=date,
-            effort=conversation.effort,
-            template_args=conversation.template_args,
-            settings=conversation.settings,
+        before = self.log.conversation
+        conversation = Conversation(
+            "" if self.log.is_saved else before.date,
+            without_summary(before.system),
+            effort=before.effort,
+            template_args=before.template_args,
+            settings=before.settings,
         )
-        log = opening.open_session(self.folder, request)
-        log.name = name or ""
-        notes = self.switch(log)
+        notes = self.switch(SessionLog(Transcript(name or "", conversation)))
         self._asked_args = conversation.template_args
         return notes
 

@@ -18,11 +18,10 @@ from chatcli.store.sessions.transcript import Transcript
 class SessionRequest:
     """Which session to open: by `name`, the `latest`, or neither (a new one); and what to change in it.
 
-    `at` is the turn to continue from. `must_exist`: a session of that name is not begun. `date` (ISO 8601)
-    is a new session's; None: today. `effort` and `template_args` go to the chat template; an argument that
-    is None is removed. `model_options` (fields of `ModelOptions`) override those that the session keeps.
-    `flags` are the names of settings whose values in this run win over those that the session keeps;
-    `settings` are those that a new session keeps from the beginning.
+    `at` is the turn to continue from. `must_exist`: a session of that name is not begun. `template_args` go
+    to the chat template; an argument that is None is removed. `model_options` (fields of `ModelOptions`)
+    override those that the session keeps. `flags` are the names of settings whose values in this run win over
+    those that the session keeps.
     """
 
     name: str | None = None
@@ -30,12 +29,9 @@ class SessionRequest:
     at: int | None = None
     system: str | None = None
     must_exist: bool = False
-    date: str | None = None
-    effort: str | None = None
     template_args: Mapping[str, Any] = field(default_factory=dict)
     model_options: Mapping[str, Any] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def open_session(folder: SessionFolder, request: SessionRequest, system: str | None = None) -> SessionLog:
@@ -56,10 +52,7 @@ def open_session(folder: SessionFolder, request: SessionRequest, system: str | N
     if name is None:
         if request.at is not None:
             raise TurnOutOfRange("--at needs a saved session to continue: name it with -S NAME.")
-        conversation = Conversation(
-            request.date or "", system, settings=request.settings, effort=request.effort
-        )
-        session = SessionLog(Transcript(request.name or "", conversation))
+        session = SessionLog(Transcript(request.name or "", Conversation("", system or None)))
     else:
         session = folder.open(name)
     try:
@@ -70,7 +63,7 @@ def open_session(folder: SessionFolder, request: SessionRequest, system: str | N
             session.set_system(request.system or None, saved=False)
         merged = {**conversation.template_args, **request.template_args}
         arguments = {name: value for name, value in merged.items() if value is not None}
-        session.set_template(request.effort or conversation.effort, arguments, saved=False)
+        session.set_template(conversation.effort, arguments, saved=False)
     except BaseException:
         session.close()
         raise
@@ -80,9 +73,10 @@ def open_session(folder: SessionFolder, request: SessionRequest, system: str | N
 def save(folder: SessionFolder, session: SessionLog, title: str, model: str) -> SessionFile:
     """A file for a session in which nothing was said yet, named as requested or after `title`."""
     conversation, name = session.conversation, session.name or folder.free_name(slug(title))
-    file = folder.create(name, model=model, system=conversation.system, date=conversation.date or None)
-    file.set_template(conversation.effort, conversation.template_args)
-    if conversation.settings:
+    with folder.building(
+        name, model=model, system=conversation.system, date=conversation.date or None
+    ) as file:
+        file.set_template(conversation.effort, conversation.template_args)
         file.set_settings(conversation.settings)
     return file
 

@@ -6,7 +6,7 @@ import datetime
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from chatcli import files
 from chatcli.chat_format import renderer
@@ -18,10 +18,11 @@ from chatcli.checkpoints.draft_model import Speculation
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.engine.speculative import speculation_limits
 from chatcli.errors import DraftModelRefused, of_draft_model
+from chatcli.events import Download
 from chatcli.files import Location
 from chatcli.kv import growth
 from chatcli.kv.memory_limit import MemoryLimit
-from chatcli.model import device, hub, sharding
+from chatcli.model import device, sharding
 from chatcli.model.fingerprint import weight_bytes
 from chatcli.model.load import MLX_LM_VERSION, LoadedModel, load
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
@@ -35,6 +36,10 @@ from chatcli.store.sessions.log import SessionLog
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn.prompt import TurnContext
 
+# Called with a model's name, and with how far it is: the part of it that is in memory, from 0 to 1, or the
+# state of its download.
+LoadReport = Callable[[str, float | Download], None]
+
 
 class Runtime:
     """One loaded model, its store and the live cache. It is made on the worker's thread: that takes long."""
@@ -44,9 +49,7 @@ class Runtime:
         worker: Worker,
         settings: Settings,
         name: str,
-        progress: Callable[[float], None] = lambda _: None,
-        downloading: hub.DownloadCallback = lambda _: None,
-        loading: Callable[[str], None] = lambda _: None,
+        report: LoadReport = lambda name, state: None,
         ranks: Ranks = SINGLE_PROCESS,
         *,
         sessions: Location | None = None,
@@ -57,9 +60,8 @@ class Runtime:
         `sessions` is the folder of `settings`, if it is open already. A name that comes `from_session` is
         not downloaded.
 
-        `loading` is called with a model's name before it is loaded, `downloading` with the state of its
-        download if there is one, and `progress` with the part of it that is in memory, from 0 to 1. What
-        they raise ends the loading. Raises `ModelError` as `load` and `speculation_limits`, and `RankLost`.
+        What `report` raises ends the loading. Raises `ModelError` as `load` and `speculation_limits`, and
+        `RankLost`.
         """
         self.settings = settings
         self._sessions = sessions or Location.of(settings.sessions)
@@ -67,17 +69,15 @@ class Runtime:
         draft_model: LoadedModel | None = None
         if settings.draft_model is not None:
             # It is small: an error in it comes before the wait for the other model.
-            loading(settings.draft_model)
             with of_draft_model():
-                draft_model = worker.call(self.load_draft_model, settings.draft_model, progress, downloading)
+                draft_model = worker.call(self.load_draft_model, settings.draft_model, report)
         renderer.start()
-        loading(name)
         with distributed.loading(ranks, settings, name):
             self.loaded = worker.call(
                 load,
                 name,
-                progress,
-                downloading,
+                partial(report, name),
+                partial(report, name),
                 trust_remote_code=settings.trust_remote_code,
                 model_options=settings.model_options,
                 ranks=ranks,
@@ -114,9 +114,7 @@ class Runtime:
             self._sessions, fingerprint, written, settings.recompute_seconds, settings.newest_state_bytes
         )
 
-    def load_draft_model(
-        self, name: str, progress: Callable[[float], None], downloading: hub.DownloadCallback
-    ) -> LoadedModel:
+    def load_draft_model(self, name: str, report: LoadReport) -> LoadedModel:
         """A draft model, whose cache is quantized as the model's own, but not limited in size.
 
         For the worker's thread.
@@ -128,8 +126,8 @@ class Runtime:
         model_options = replace(settings.model_options, max_kv_size=None, adapter_path=None)
         return load(
             name,
-            progress,
-            downloading,
+            partial(report, name),
+            partial(report, name),
             trust_remote_code=settings.trust_remote_code,
             model_options=model_options,
             needs_chat_template=False,
