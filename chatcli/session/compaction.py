@@ -15,6 +15,7 @@ from chatcli.session import opening
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.open_session import SUMMARY_HEADING, without_summary
 from chatcli.store.sessions.log import SessionLog
+from chatcli.store.sessions.transcript import Transcript
 
 INSTRUCTION = (
     "Summarize our conversation so far for yourself, so that you can go on without it: the facts, "
@@ -52,7 +53,7 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
     )
     count = min(count, len(turns) - kept)
     end = source.head if count == len(turns) else source.end_of_turn(count)
-    compacted = opening.branch_from(session.folder, name, replace(source, head=end), None, None)
+    compacted = opening.branch(session.folder, Transcript(name, replace(source, head=end)), None)
     yield from map(Notice, session.switch(compacted))
     summary = ""
     try:

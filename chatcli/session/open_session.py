@@ -189,8 +189,9 @@ class OpenSession:
         Returns what `switch` does. Raises as `opening.branch` does, and `UsageError` before the first
         message.
         """
-        source = self.conversation
-        return self.switch(opening.branch_from(self.folder, str(self.name), source, at, name))
+        if not self.log.has_begun:
+            raise UsageError(NO_CONVERSATION)
+        return self.switch(opening.branch(self.folder, self.log, at, name))
 
     def compacted(self, source: str, source_head: str | None) -> None:
         """The open session goes on from a summary of the session `source`, whose head was there."""

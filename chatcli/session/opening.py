@@ -81,30 +81,27 @@ def save(folder: SessionFolder, session: SessionLog, title: str, model: str) -> 
     return file
 
 
-def branch(folder: SessionFolder, name: str, at: int | None, new_name: str | None = None) -> SessionFile:
-    """A new session with turns 1 to `at` (default: all) of session `name`, which stays as it is.
+def branch(
+    folder: SessionFolder, source: str | Transcript | SessionLog, at: int | None, new_name: str | None = None
+) -> SessionFile:
+    """A new session with turns 1 to `at` (default: to the head) of a session, which stays as it is.
 
     Both share their checkpoints, which are named by tokens. Raises `SessionNotFound`, `TurnOutOfRange`,
     `SessionExists`, `BadName` or `FolderError`.
     """
-    source = folder.read(name)
-    return branch_from(folder, source.name, source.conversation, at, new_name)
-
-
-def branch_from(
-    folder: SessionFolder, name: str, source: Conversation, at: int | None, new_name: str | None
-) -> SessionFile:
-    """`branch`, from a conversation in memory."""
-    if not source.turns():
+    if isinstance(source, str):
+        source = folder.read(source)
+    name, before = source.name, source.conversation
+    if not before.turns():
         raise SessionNotFound(f"The session '{name}' has no turns yet: there is nothing to branch.")
-    leaf = source.head if at is None else source.end_of_turn(at)
+    leaf = before.head if at is None else before.end_of_turn(at)
     new_name = files.check_name(new_name) if new_name is not None else folder.free_name(name)
     with folder.building(
-        new_name, model=source.model, system=source.system, date=source.date, branched_from=name
+        new_name, model=before.model, system=before.system, date=before.date, branched_from=name
     ) as branched:
-        branched.set_template(source.effort, source.template_args)
-        branched.set_model_options(source.model_options)
-        branched.set_settings(source.settings)
-        for entry in source.path(leaf):
+        branched.set_template(before.effort, before.template_args)
+        branched.set_model_options(before.model_options)
+        branched.set_settings(before.settings)
+        for entry in before.path(leaf):
             branched.copy(entry)
     return branched

@@ -7,7 +7,6 @@ Where the cache cannot be batched, replies are generated one by one.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import time
 from collections import deque
@@ -214,29 +213,23 @@ def _run(
     A question joins as soon as there is room for its sequence. Where there is for one only, each reply is
     generated on the live cache, like that of any other turn.
     """
-    for step in steps:
-        if isinstance(step, BatchReply):
-            steps = itertools.chain([step], steps)
-            break
-        yield step
-    else:
-        return
-    at_once = min(total, max_at_once or total)
-    if at_once > 1:
-        most, why = fitting(context.checkpoints, step.prompt)
-        at_once = min(at_once, most)
-        if at_once == 1:
-            yield Notice(why)
-    replies: Replies[BatchReply] = Replies(context.checkpoints, at_once)
+    limit, at_once = min(total, max_at_once or total), 0
+    replies: Replies[BatchReply] = Replies(context.checkpoints, limit)
     done = tokens = 0
     with contextlib.closing(replies), ReplyJournal(context.session) as journal:
         while True:
-            while len(replies) < at_once and not cancelled.is_set():
+            while len(replies) < (at_once or 1) and not cancelled.is_set():
                 if (reply := next(steps, None)) is None:
                     break
                 if not isinstance(reply, BatchReply):
                     yield reply
                     continue
+                if not at_once:
+                    # What fits depends on the first one's length.
+                    most, why = fitting(context.checkpoints, reply.prompt) if limit > 1 else (1, "")
+                    at_once = min(limit, most)
+                    if at_once == 1 < limit:
+                        yield Notice(why)
                 reply.entry_id = journal.begin(reply.prompt.leaf, reply.record, reply.facts.copy)
                 if at_once > 1:
                     replies.batch(reply, reply.request())

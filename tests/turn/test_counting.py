@@ -285,7 +285,7 @@ def test_a_branch_counts_what_the_model_ran(model: Path, tmp_path: Path) -> None
         chat = first_turn(harness)
         for text in MESSAGES[1:3]:
             harness.settle(chat, harness.take(chat, text).record)
-        opening.branch_from(harness.folder, "talk", chat.conversation, 1, "branch").close()
+        opening.branch(harness.folder, chat.session, 1, "branch").close()
         branch, texts = harness.chat("branch"), [MESSAGES[0], LONG]
         recorded = harness.take(branch, LONG)
         check(harness, recorded, harness.prompt(texts))

@@ -108,7 +108,7 @@ def test_a_branch_and_a_rewind_count_what_they_have_of_it(model: Path, tmp_path:
         chat = talk(harness)
         chat.session.set_system(OTHER_SYSTEM)
         tokens = settle(harness, chat)
-        opening.branch_from(harness.folder, "talk", chat.conversation, None, "branch").close()
+        opening.branch(harness.folder, chat.session, None, "branch").close()
         check(harness.take(harness.chat("branch"), MESSAGES[2]).record, tokens)
         chat.session.move_head(chat.conversation.end_of_turn(1))
         record = harness.take(chat, MESSAGES[3]).record

@@ -171,7 +171,7 @@ def use(folder: SessionFolder) -> Transcript | None:
         assert complete_lines == path.read_bytes()
         entry = session.append(Message("user", "next"), session.conversation.head)
         if session.conversation.turns()[0].user.id != entry.id:
-            opening.branch_from(folder, "dog", session.conversation, None, None).close()
+            opening.branch(folder, session, None).close()
     reread = folder.read("dog")
     assert complete_lines == path.read_bytes()[: len(complete_lines)]
     assert entry.id == reread.conversation.path()[-1].id

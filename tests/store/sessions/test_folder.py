@@ -641,7 +641,7 @@ def test_appending_to_a_lost_file_is_refused_and_a_branch_saves_the_conversation
             with pytest.raises(FolderError, match=r"'dog'.* /branch keeps"):
                 session.append(Message("user", "lost?"), head)
         assert (contents, head) == (folder_contents(tmp_path), session.conversation.head)
-        with opening.branch_from(folder, "dog", session.conversation, None, "kept") as branch:
+        with opening.branch(folder, session, None, "kept") as branch:
             branch.append(Message("user", "lost?"), branch.conversation.head)
     path = folder.read("kept").conversation.path()
     assert ["My dog is Biscuit.", "Noted.", "lost?"] == [e.message.content for e in path]
