@@ -13,7 +13,6 @@ from chatcli.text import count, decodable, shorten
 from chatcli.threads.scheduler import IdleWork, Scheduler
 
 if TYPE_CHECKING:
-    from chatcli.conversation.tree import Conversation
     from chatcli.turn.prompt import TurnContext
 
 # A settle of more tokens prefills more than the last reply: its progress is shown.
@@ -65,7 +64,8 @@ class BackgroundWork:
 
             activity, reason, started = "", "", time.monotonic()
             try:
-                if is_unread(ready.conversation):
+                last = ready.conversation.entries.get(ready.conversation.head or "")
+                if last is not None and last.record.get("unrun_tokens"):
                     return
                 self.report(f"{PREPARING}…")
                 for event in turn.settle(ready, stop):
@@ -131,9 +131,3 @@ class BackgroundWork:
         self._is_ready = False
         if self._shown_ahead and self.activity == self._shown_ahead:
             self._report_ahead("")
-
-
-def is_unread(conversation: Conversation) -> bool:
-    """Whether the turn at the head was stopped before all of its prompt was run."""
-    last = conversation.entries.get(conversation.head or "")
-    return last is not None and bool(last.record.get("unrun_tokens"))

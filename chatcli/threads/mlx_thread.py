@@ -82,20 +82,25 @@ class Worker:
         """
         steps, closed = self.call(work), threading.Event()
         signals = [closed] if others is None else [closed, others]
+        ahead: Future[bool] | None = None
         try:
-            while True:
+            while ahead is None or not ahead.result():
                 items: queue.SimpleQueue[T | None] = queue.SimpleQueue()
                 ahead = self.submit(_fill, items, signals, steps)
                 if self._open is not None:
                     ahead.add_done_callback(lambda _, items=items: items.put(None))  # type: ignore[misc]
                 while (item := items.get()) is not None:
                     yield item
-                if ahead.result():
-                    return
+        except GeneratorExit:
+            closed.set()
+            if ahead is not None:
+                ahead.result()
+            raise
         finally:
             closed.set()
             self.call(getattr(steps, "close", _nothing))
-            ahead.result()
+            # An error's traceback holds this frame: a future in it would be a reference cycle.
+            ahead = None
 
     def at_end(self, work: Callable[[], object]) -> None:
         """Run `work` on the thread at `close`, in reverse order."""
