@@ -110,18 +110,14 @@ class OpenSession:
 
     # Which session is open
 
-    def begin(self, title: str, model: str, model_options: Mapping[str, Any]) -> SessionLog:
-        """The open session for its next message, in a file that is named after `title` if it has none yet.
-
-        What was asked for goes to disk.
-        """
+    def begin(self, title: str, model: str, model_options: Mapping[str, Any]) -> None:
+        """Write what was asked for, before the next message; if need be in a new file, named for `title`."""
         if not self.log.is_saved:
             self.log = opening.save(self.folder, self.log, title, model)
         self.log.set_model(model)
         self.log.set_model_options(model_options)
         self.log.write_asked()
         self._asked_args = {}
-        return self.log
 
     @contextmanager
     def kept_if_used(self) -> Iterator[None]:
@@ -142,9 +138,8 @@ class OpenSession:
         Returns what was repaired when it was opened, and what went wrong with closing the other.
         """
         self._background.stop()
-        before, self.log, self._edit = self.log, log, None
-        if not before.is_saved:
-            self._asked_args = {}  # these were for the conversation that never began
+        before, self.log = self.log, log
+        self._edit, self._asked_args = None, {}
         notes = list(recovered(log.transcript))
         try:
             before.close()
