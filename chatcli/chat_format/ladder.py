@@ -68,27 +68,35 @@ def _results(reply: SafeMessage, *texts: str) -> list[SafeMessage]:
 
 CALL = _call_of(NAME, ARGUMENTS)
 CALLING = _reply("", CALL)
-BOTH_CALLING = _reply("", _call_of(NAME, ARGUMENTS), _call_of(OTHER_NAME, {KEY: OTHER_VALUE}, 1))
+BOTH_CALLING = _reply("", CALL, _call_of(OTHER_NAME, {KEY: OTHER_VALUE}, 1))
 BESIDE = _reply(REPLY, CALL)
 THINKING = _reply(REPLY, CALL, thinking=THOUGHT)
-END = [_reply(OTHER), _user(NEXT)]
-CALL_WORDS = (NAME, KEY, VALUE)
+ASKED, REPLIED, END = _user(QUESTION), _reply(REPLY), [_reply(OTHER), _user(NEXT)]
+# The words that a rendering must contain if the messages do. Old thinking may be dropped.
+VISIBLE = [QUESTION, NEXT, REPLY, OTHER, SYSTEM, RESULT, OTHER_RESULT]
+VISIBLE += [NAME, OTHER_NAME, KEY, VALUE, OTHER_VALUE, ODD]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A part that a conversation may have, the conversations that try it, and its forms in order.
+    """A part (`shows`) that conversations may have, conversations that try it, and its forms in order.
 
-    Each of the `conversations` must show its words. A rung is a change of `Forms` and a clause that describes
-    it. `lost` is the clause for a template in which no form works. The steps `after` which this one comes are
-    tried first.
+    A rung is a change of `Forms` and a clause that describes it. The default form is tried before all rungs,
+    and the steps in `after` before this one.
     """
 
     name: str
-    conversations: Sequence[tuple[list[SafeMessage], tuple[str, ...]]]
+    shows: str
+    conversations: Sequence[Sequence[SafeMessage]]
     rungs: Sequence[tuple[Mapping[str, Any], str]]
-    lost: str
     after: tuple[str, ...] = ()
+
+    def words(self, messages: Sequence[SafeMessage]) -> list[str]:
+        """The words that a rendering of these messages must contain."""
+        texts = [each.text for each in messages]
+        texts += [f"{call.name} {call.text}" for each in messages for call in each.calls]
+        words = [word for word in VISIBLE if any(word in text for text in texts)]
+        return [*words, TOOL_NAME, DESCRIPTION] if self.name == "tools" else words
 
 
 def _call_rungs() -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -110,7 +118,7 @@ def _call_rungs() -> Iterator[tuple[Mapping[str, Any], str]]:
     }
     rungs = list(product(*choices.values()))
     rungs.sort(key=lambda rung: sum(value in clauses for value in rung))
-    for rung in rungs:
+    for rung in rungs[1:]:
         said = [clauses[value] for value in rung if value in clauses]
         yield dict(zip(choices, rung, strict=True)), ", ".join(said)
     yield {"calls": "text", "results": "tool"}, "tool calls are part of the reply's text"
@@ -129,143 +137,112 @@ TOOL_RUNGS: list[tuple[Mapping[str, Any], str]] = [
 STEPS: tuple[Step, ...] = (
     Step(
         "question",
-        [([_user(QUESTION)], (QUESTION,))],
+        "user messages",
+        [[ASKED]],
         [
-            ({}, ""),
             ({"parts": EVERY_ROLE}, "content is given as typed parts"),
             ({"no_tools": "empty"}, "an empty list of tools is given if there are none"),
             *TOOL_RUNGS,
         ],
-        "does not show what a user says",
     ),
     Step(
         "tools",
-        [([_user(QUESTION)], (QUESTION, TOOL_NAME, DESCRIPTION))],
+        "tools",
+        [[ASKED]],
         [
-            ({}, ""),
             *(rung for rung in TOOL_RUNGS if rung[1]),
             ({"tools": "unshown"}, ""),
             ({"tools": "withheld"}, ""),
         ],
-        "does not show tools",
         ("question",),
     ),
     Step(
         "reply",
-        [([_user(QUESTION), _reply(REPLY), _user(NEXT)], (QUESTION, REPLY, NEXT))],
+        "earlier messages",
+        [[ASKED, REPLIED, _user(NEXT)]],
         [
-            ({}, ""),
-            ({"parts": frozenset({"user"})}, "what a user says is given as typed parts"),
+            ({"parts": frozenset({"user"})}, "user messages are given as typed parts"),
             ({"parts": frozenset()}, "content is given as text"),
         ],
-        "does not show earlier messages",
         ("question",),
     ),
     Step(
         "system",
-        [([_system(SYSTEM), _user(QUESTION)], (SYSTEM,))],
-        [({}, ""), ({"system": "question"}, "the system prompt goes before the first question")],
-        "does not show a system prompt",
+        "a system prompt",
+        [[_system(SYSTEM), ASKED]],
+        [({"system": "question"}, "the system prompt goes before the first question")],
         ("question",),
     ),
     Step(
         "consecutive questions",
-        [([_user(QUESTION), _user(NEXT)], (QUESTION, NEXT))],
-        [({}, ""), ({"joined": {"user"}}, "consecutive user messages are joined")],
-        "does not show two consecutive user messages",
+        "two consecutive user messages",
+        [[ASKED, _user(NEXT)]],
+        [({"joined": {"user"}}, "consecutive user messages are joined")],
         ("question",),
     ),
     Step(
         "consecutive replies",
-        [([_user(QUESTION), _reply(REPLY), _reply(OTHER), _user(NEXT)], (QUESTION, REPLY, OTHER, NEXT))],
-        [({}, ""), ({"joined": {"assistant"}}, "consecutive replies are joined")],
-        "does not show two consecutive replies",
+        "two consecutive replies",
+        [[ASKED, REPLIED, *END]],
+        [({"joined": {"assistant"}}, "consecutive replies are joined")],
         ("reply",),
     ),
     Step(
         "reply first",
-        [([_reply(REPLY), _user(QUESTION)], (REPLY, QUESTION))],
-        [({}, ""), ({"first_reply": "tagged"}, "a reply before any question is a user message in tags")],
-        "does not show a reply before any question",
+        "a reply before any question",
+        [[REPLIED, ASKED]],
+        [({"first_reply": "tagged"}, "a reply before any question is a user message in tags")],
         ("reply", "consecutive questions"),
     ),
     Step(
         "later system",
+        "a system message that is not the first",
         [
-            (
-                [_user(QUESTION), _reply(REPLY), _system(SYSTEM), _user(NEXT)],
-                (QUESTION, REPLY, SYSTEM, NEXT),
-            ),
+            [ASKED, REPLIED, _system(SYSTEM), _user(NEXT)],
             # Of two system messages, some templates show only the last.
-            (
-                [
-                    _system(OTHER),
-                    _user(QUESTION),
-                    _reply(REPLY),
-                    _system(SYSTEM),
-                    _user(NEXT),
-                ],
-                (OTHER, QUESTION, REPLY, SYSTEM, NEXT),
-            ),
+            [_system(OTHER), ASKED, REPLIED, _system(SYSTEM), _user(NEXT)],
         ],
-        [({}, ""), ({"later_system": "tagged"}, "later system messages are user messages in tags")],
-        "does not show a system message that is not the first",
+        [({"later_system": "tagged"}, "later system messages are user messages in tags")],
         ("system", "reply", "consecutive questions"),
     ),
     Step(
         "calls",
+        "tool calls",
         [
-            (
-                [_user(QUESTION), CALLING, *_results(CALLING, RESULT), *END],
-                (QUESTION, *CALL_WORDS, RESULT, OTHER, NEXT),
-            ),
-            ([_user(QUESTION), CALLING, *_results(CALLING, RESULT)], (QUESTION, *CALL_WORDS, RESULT)),
+            [ASKED, CALLING, *_results(CALLING, RESULT), *END],
+            [ASKED, CALLING, *_results(CALLING, RESULT)],
         ],
         list(_call_rungs()),
-        "does not show tool calls",
         ("reply", "consecutive questions"),
     ),
     Step(
         "several calls",
+        "several calls in one reply",
+        [[ASKED, BOTH_CALLING, *_results(BOTH_CALLING, RESULT, OTHER_RESULT), *END]],
         [
-            (
-                [_user(QUESTION), BOTH_CALLING, *_results(BOTH_CALLING, RESULT, OTHER_RESULT), *END],
-                (*CALL_WORDS, OTHER_NAME, OTHER_VALUE, RESULT, OTHER_RESULT, NEXT),
-            )
-        ],
-        [
-            ({}, ""),
             ({"several": "apart"}, "each of several calls is a reply of its own"),
             ({"several": "text"}, "several calls are part of the reply's text"),
         ],
-        "does not show several calls in one reply",
         ("calls",),
     ),
     Step(
         "text and call",
+        "text beside a call",
+        [[ASKED, BESIDE, *_results(BESIDE, RESULT), *END]],
         [
-            (
-                [_user(QUESTION), BESIDE, *_results(BESIDE, RESULT), *END],
-                (REPLY, *CALL_WORDS, RESULT, OTHER, NEXT),
-            )
-        ],
-        [
-            ({}, ""),
             ({"beside": "before"}, "text before a call is a reply of its own"),
             ({"beside": "text"}, "a call that has text before it is part of that text"),
         ],
-        "does not show text beside a call",
         ("calls", "consecutive replies"),
     ),
     Step(
         "thinking, text and call",
-        [([_user(QUESTION), THINKING, *_results(THINKING, RESULT)], (REPLY, *CALL_WORDS, RESULT))],
+        "text and thinking beside a call",
+        [[ASKED, THINKING, *_results(THINKING, RESULT)]],
         [
-            ({}, ""),
             ({"thought": "joined"}, "text before a call is part of the thinking, if there is any"),
             ({"thought": "dropped"}, "thinking is left out beside text and a call"),
         ],
-        "does not show text and thinking beside a call",
         ("text and call",),
     ),
 )
@@ -273,31 +250,23 @@ STEPS: tuple[Step, ...] = (
 
 def _odd_step(name: str, key: str, values: Sequence[Any], forms: Sequence[str]) -> Step:
     replies = [_reply("", _call_of(NAME, value)) for value in values]
-    conversations = [
-        (
-            [_user(QUESTION), reply, *_results(reply, RESULT), *END],
-            (NAME, ODD, RESULT, NEXT) if ODD in reply.calls[0].text else (NAME, RESULT, NEXT),
-        )
-        for reply in replies
-    ]
     clauses = {
-        "given": "",
         "empty": f"{name} are given as an empty object",
         "json": f"{name} are given as JSON text",
         "wrapped": f"{name} are given in an object",
         "text": f"a call with {name} is part of the reply's text",
     }
-    rungs = [({key: form}, clauses[form]) for form in forms]
-    return Step(name, conversations, rungs, f"does not show {name}", ("calls",))
+    conversations = [[ASKED, reply, *_results(reply, RESULT), *END] for reply in replies]
+    return Step(name, name, conversations, [({key: form}, clauses[form]) for form in forms], ("calls",))
 
 
 ODD_TEXT = "arguments that are not JSON"
 ODD_NULL = "arguments that are null"
 ODD_VALUE = "arguments that are not a JSON object"
 STEPS += (
-    _odd_step(ODD_TEXT, "odd_text", [ODD], ("given", "wrapped", "text")),
-    _odd_step(ODD_VALUE, "odd_value", [[ODD], 7], ("given", "json", "wrapped", "text")),
-    _odd_step(ODD_NULL, "odd_null", [None], ("given", "empty")),
+    _odd_step(ODD_TEXT, "odd_text", [ODD], ("wrapped", "text")),
+    _odd_step(ODD_VALUE, "odd_value", [[ODD], 7], ("json", "wrapped", "text")),
+    _odd_step(ODD_NULL, "odd_null", [None], ("empty",)),
 )
 BY_NAME = {step.name: step for step in STEPS}
 
@@ -368,8 +337,9 @@ class Learned:
                     tried=learned.tried | {step.name},
                     adapted=(*learned.adapted, "text before a call is inserted before it"),
                 )
+        rungs: list[tuple[Mapping[str, Any], str]] = [({}, ""), *step.rungs]
         forms = []
-        for changes, _ in step.rungs:
+        for changes, _ in rungs:
             joined = learned.forms.joined | changes.get("joined", frozenset())
             forms.append(replace(learned.forms, **{**changes, "joined": joined}))
         shown = _render(render, [(each, step) for each in forms])
@@ -378,13 +348,12 @@ class Learned:
             # A template that refuses every form may work with a real request, or will say what it lacks.
             if False not in shown:
                 return replace(learned, refused=learned.refused | {step.name})
-            return replace(learned, lost={**learned.lost, step.name: step.lost})
+            return replace(learned, lost={**learned.lost, step.name: f"does not show {step.shows}"})
         at = shown.index(True)
         if step.name == "tools" and forms[at].tools in ("unshown", "withheld"):
             # Some templates show only a tool's name.
-            named = replace(step, conversations=[(each, words[:2]) for each, words in step.conversations])
-            at = _render(render, [(each, named) for each in forms]).index(True)
-        clause = step.rungs[at][1]
+            at = _render(render, [(each, step) for each in forms], described=False).index(True)
+        clause = rungs[at][1]
         adapted = (*learned.adapted, clause) if clause else learned.adapted
         return replace(learned, forms=forms[at], adapted=adapted)
 
@@ -433,30 +402,36 @@ def parts_of(messages: Sequence[SafeMessage], forms: Forms) -> set[str]:
     return parts
 
 
-def _render(render: Render, trials: Sequence[tuple[Forms, Step]]) -> list[bool | None]:
-    """Whether each form shows its step's part, in one request; None if the template refuses the form."""
-    conversations = [(messages, True, forms) for forms, step in trials for messages, _ in step.conversations]
+def _render(
+    render: Render, trials: Sequence[tuple[Forms, Step]], *, described: bool = True
+) -> list[bool | None]:
+    """Whether each form shows its step's part, in one request; None if the template refuses the form.
+
+    Unless `described`, the description of a tool may be missing.
+    """
+    conversations = [(messages, True, forms) for forms, step in trials for messages in step.conversations]
     renderings = iter(render(conversations))
     shown: list[bool | None] = []
     for forms, step in trials:
-        texts = [(next(renderings), words) for _, words in step.conversations]
-        refused = any(isinstance(text, TemplateRefused) for text, _ in texts)
-        shows = all(_shows(text, words, forms, step) for text, words in texts)
-        shown.append(None if refused else shows)
+        is_refused, shows = False, True
+        for messages in step.conversations:
+            text, words = next(renderings), set(step.words(messages))
+            if isinstance(text, TemplateCutOff):
+                raise text
+            if isinstance(text, TemplateRefused):
+                is_refused = True
+                continue
+            if step.name == "tools" and forms.tools in ("unshown", "withheld"):
+                words -= {TOOL_NAME, DESCRIPTION}
+            if forms.beside == "inserted":
+                words.discard(REPLY)
+            if not described:
+                words.discard(DESCRIPTION)
+            # Python's repr of an object is not JSON.
+            is_repr = forms.arguments == "object" and "calls" in step.name and str(ARGUMENTS) in text
+            shows &= all(word in text for word in words) and not is_repr
+        shown.append(None if is_refused else shows)
     return shown
-
-
-def _shows(text: str | TemplateRefused, words: Sequence[str], forms: Forms, step: Step) -> bool:
-    if isinstance(text, TemplateCutOff):
-        raise text
-    if step.name == "tools" and forms.tools in ("unshown", "withheld"):
-        words = (QUESTION,)
-    if forms.beside == "inserted":
-        words = [word for word in words if word != REPLY]
-    if isinstance(text, TemplateRefused) or not all(word in text for word in words):
-        return False
-    # Python's repr of an object is not JSON.
-    return forms.arguments != "object" or "calls" not in step.name or str(ARGUMENTS) not in text
 
 
 def _frame(forms: Forms, render: Render, control: re.Pattern[str]) -> Frame | None:

@@ -135,32 +135,34 @@ class Template(ConversationRenderer):
 
     def _stable_prefixes(self, messages: Sequence[Message], counts: Sequence[int]) -> dict[int, StablePrefix]:
         """The stable prefixes of the first `counts` messages each."""
-        hashes = self._known(messages).hashes
-        prefixes = {
-            count: prefix
-            for count in counts
-            if (prefix := self._cache.prefixes.get((self.key, hashes[count]))) is not None
-        }
-        missing = [count for count in counts if count not in prefixes]
+        hashes, prefixes = self._known(messages).hashes, dict[int, StablePrefix]()
+
+        def add(found: Mapping[int, StablePrefix]) -> None:
+            prefixes.update(found)
+            newest = {(self.key, hashes[count]): prefix for count, prefix in found.items()}
+            self._cache.prefixes = _with_newest(self._cache.prefixes, newest)
+
         # Paths of about the same length that end alike are local or not together.
         local: dict[tuple[int, str, bool], bool] = {}
         recent = []
-        for count in missing:
+        for count in counts:
+            if (prefix := self._cache.prefixes.get((self.key, hashes[count]))) is not None:
+                prefixes[count] = prefix
+                continue
             kind = (count.bit_length(), *_kind(messages[count - 1])) if count else (0, "", False)
             if kind not in local:
                 local[kind] = self._is_local(messages[:count])
             if local[kind]:
                 recent.append(count)
-        found = self._ask_recent(messages, recent)
-        self._cache.prefixes = _with_newest(
-            self._cache.prefixes, {(self.key, hashes[count]): prefix for count, prefix in found.items()}
-        )
-        for count in missing:
-            if count not in found:
-                found[count] = self._ask(messages[:count])
-                newest = {(self.key, hashes[count]): found[count]}
-                self._cache.prefixes = _with_newest(self._cache.prefixes, newest)
-        return prefixes | found
+            else:
+                add({count: self._ask(messages[:count])})
+        if recent:
+            # Last, so that the encoder caches the longest text for the next turn.
+            add(self._ask_recent(messages, recent))
+        for count in recent:
+            if count not in prefixes:
+                add({count: self._ask(messages[:count])})
+        return prefixes
 
     def _is_local(self, messages: Sequence[Message]) -> bool:
         """Whether a long path's last messages can stand for all of it when continuations are rendered.
@@ -216,35 +218,37 @@ class Template(ConversationRenderer):
         if not starts:
             return {}
         later = [Message("assistant", INVENTED_TEXTS[0]), INVENTED_QUESTION] * RECENT_MESSAGES
-        try:
-            text = self.text([*messages, *next_input(messages), *later], generation=True)
-        except TemplateCutOff:
-            raise
-        except TemplateRefused:
-            return {}
-        whole = self._cache.encoder.encoded(text)
+        whole: Encoded | None = None
         found: dict[int, StablePrefix] = {}
-        # For the previous count: where its recent messages began, and by how many characters the whole
-        # prompt was longer than theirs (None: unknown).
+        # For the previous count: where its recent messages began (0: there is none), and by how many
+        # characters the whole prompt was longer than theirs (None: unknown).
         begun = 0
         shift: int | None = None
         for at in range(0, len(starts), BATCH):
             asked: list[tuple[int, bool, list[Continuation]]] = []
             conversations: list[SafeConversation] = []
+            if whole is None:
+                conversations.append((self._safe_path([*messages, *next_input(messages), *later]), True))
             for count, start in list(starts.items())[at : at + BATCH]:
                 last = messages[count - 1]
                 recent = [*safe[:first], *safe[start:count]]
                 follows = [self._following(recent, message) for message in next_input([last])]
                 continuations = self._continuations(recent, [last])
-                moved = begun != start
+                moved = begun not in (0, start)
                 if moved:
-                    before = [*safe[:first], *safe[begun or start : count], *follows]
-                    conversations.append((before, True))
+                    conversations.append(([*safe[:first], *safe[begun:count], *follows], True))
                 conversations.append(([*recent, *follows], True))
                 conversations += [(each.messages, True) for each in continuations]
                 asked.append((count, moved, continuations))
                 begun = start
             renderings = iter(self._render_all(conversations))
+            if whole is None:
+                text = next(renderings)
+                if isinstance(text, TemplateRefused):
+                    if isinstance(text, TemplateCutOff):
+                        raise text
+                    return {}
+                whole = self._cache.encoder.encoded(text)
             for count, moved, continuations in asked:
                 previous = next(renderings) if moved else ""
                 prompt = next(renderings)

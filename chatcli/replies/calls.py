@@ -89,7 +89,7 @@ def _types(schema: Any, root: Any, depth: int) -> Iterable[str]:
             yield from _types(choice, root, depth - 1)
 
 
-def typed(text: str, types: frozenset[str] | None, *, undeclared_json: bool) -> Any:
+def convert(text: str, types: frozenset[str] | None, *, undeclared_json: bool) -> Any:
     """Convert a value that was written without quotation marks to one of its declared types.
 
     `undeclared_json`: the value of an undeclared parameter is parsed as JSON; otherwise it stays text unless
@@ -121,7 +121,7 @@ def _json(text: str) -> Any:
 
 
 @dataclass
-class Found:
+class FoundCalls:
     """The calls that a grammar has parsed, and the position where the last one ends."""
 
     tools: Tools
@@ -134,7 +134,7 @@ class Found:
 
 
 # Parses the calls after an opening mark. Raises `Mismatch`.
-Grammar = Callable[[Incoming, Found], Reading[None]]
+Grammar = Callable[[Incoming, FoundCalls], Reading[None]]
 
 
 def tool_call(name: Any, arguments: Any, call_id: Any = "") -> ToolCall:
@@ -152,7 +152,7 @@ def tool_call(name: Any, arguments: Any, call_id: Any = "") -> ToolCall:
     return ToolCall(name, text, call_id if isinstance(call_id, str) else "")
 
 
-def closed(text: Incoming, end: str, *, optional: bool = False) -> Reading[None]:
+def consume_end(text: Incoming, end: str, *, optional: bool = False) -> Reading[None]:
     """Consume the closing mark, which may be cut off by the end of the reply. Raises `Mismatch`."""
     if not end or (yield from text.maybe(pattern(rf"\s*{regex.escape(end)}"))) or optional:
         return
@@ -171,7 +171,7 @@ pattern = partial(regex.compile, flags=regex.DOTALL)
 def json_calls(end: str = "", *, optional: bool = False, named_by_key: bool = False) -> Grammar:
     """`optional`: `end` may be missing. `named_by_key`: an object's only key is the call's name."""
 
-    def grammar(text: Incoming, found: Found) -> Reading[None]:
+    def grammar(text: Incoming, found: FoundCalls) -> Reading[None]:
         calls: list[ToolCall] = []
         more: Any = True
         while more:
@@ -183,7 +183,7 @@ def json_calls(end: str = "", *, optional: bool = False, named_by_key: bool = Fa
                 else:
                     calls.append(named_call(each))
             more = yield from text.maybe(pattern(r"\s*[,;]?\s*(?=[{\[])"))
-        yield from closed(text, end, optional=optional)
+        yield from consume_end(text, end, optional=optional)
         found.add(text, *calls)
 
     return grammar
@@ -208,7 +208,7 @@ def headed_calls(head: str, tail: str, end: str = "", *, or_list: bool = False) 
     heading, tailing = pattern(rf"\s*{head}\s*(?=[{{\[])"), pattern(rf"\s*{tail}" if tail else "")
     ending = pattern(rf"\s*{regex.escape(end)}")
 
-    def grammar(text: Incoming, found: Found) -> Reading[None]:
+    def grammar(text: Incoming, found: FoundCalls) -> Reading[None]:
         if or_list and (yield from text.next_character()) == "[":
             yield from json_calls()(text, found)
             return
@@ -258,7 +258,7 @@ def tagged_calls(tags: Tags, end: str, *, optional: bool = False) -> Grammar:
     after = rf"(?=\s*(?:{tags.opens_argument}|{regex.escape(tags.closes_call or end)}))"
     value_end = pattern(regex.escape(tags.closes_argument) + after)
 
-    def grammar(text: Incoming, found: Found) -> Reading[None]:
+    def grammar(text: Incoming, found: FoundCalls) -> Reading[None]:
         match: Any = yield from text.expect(opening)
         calls: list[ToolCall] = []
         while match:
@@ -276,7 +276,7 @@ def tagged_calls(tags: Tags, end: str, *, optional: bool = False) -> Grammar:
             calls.append(tool_call(name, arguments))
             match = tags.closes_call and (yield from text.maybe(opening))
         if tags.closes_call:
-            yield from closed(text, end, optional=optional)
+            yield from consume_end(text, end, optional=optional)
         found.add(text, *calls)
 
     return grammar
@@ -295,8 +295,8 @@ def _value(text: str, kind: str | None, tags: Tags, types: frozenset[str] | None
     if kind in ("true", "string"):
         return text
     if kind is not None:
-        return typed(text, frozenset(), undeclared_json=True)
-    return typed(text, types, undeclared_json=tags.undeclared_json)
+        return convert(text, frozenset(), undeclared_json=True)
+    return convert(text, types, undeclared_json=tags.undeclared_json)
 
 
 def functions(end: str, *, optional: bool = False) -> Grammar:
@@ -322,7 +322,7 @@ def tool_call_tag(end: str) -> Grammar:
     )
     as_json, as_functions, as_pairs = json_calls(end), functions(end), tagged_calls(pairs, end)
 
-    def grammar(text: Incoming, found: Found) -> Reading[None]:
+    def grammar(text: Incoming, found: FoundCalls) -> Reading[None]:
         first = yield from text.next_character()
         chosen = as_json if first in ("{", "[") else as_functions if first == "<" else as_pairs
         yield from chosen(text, found)
@@ -369,20 +369,20 @@ def braced_calls(quote: str, end: str) -> Grammar:
             if match["quote"]:
                 item: Any = yield from text.until(ending)
             elif match["bare"] is not None:
-                item = typed(match["bare"].strip(), frozenset(), undeclared_json=True)
+                item = convert(match["bare"].strip(), frozenset(), undeclared_json=True)
             else:
                 item = yield from read(text, depth + 1)
             items.append((key, item))
             closes = (yield from text.expect(following))["close"]
         return dict(items) if is_object else [item for _, item in items]
 
-    def grammar(text: Incoming, found: Found) -> Reading[None]:
+    def grammar(text: Incoming, found: FoundCalls) -> Reading[None]:
         match: Any = yield from text.expect(heading)
         calls: list[ToolCall] = []
         while match:
             calls.append(tool_call(match["name"], (yield from read(text, 0))))
             match = yield from text.maybe(heading)
-        yield from closed(text, end)
+        yield from consume_end(text, end)
         found.add(text, *calls)
 
     return grammar
@@ -399,7 +399,7 @@ def python_calls(end: str = "", names: str = r"[\w.]+") -> Grammar:
     # MiniCPM3 writes its calls as a block of code.
     fence = pattern(r"\s*```(?:python)?(?=[\s<])")
 
-    def grammar(text: Incoming, found: Found) -> Reading[None]:
+    def grammar(text: Incoming, found: FoundCalls) -> Reading[None]:
         yield from text.maybe(fence)
         in_list = yield from text.maybe(listed)
         match: Any = yield from text.expect(heading)
@@ -419,7 +419,7 @@ def python_calls(end: str = "", names: str = r"[\w.]+") -> Grammar:
         if in_list:
             yield from text.expect(unlisted)
         yield from text.maybe(fence)
-        yield from closed(text, end)
+        yield from consume_end(text, end)
         found.add(text, *calls)
 
     return grammar
@@ -450,13 +450,13 @@ def _keywords(source: str) -> dict[str, Any]:
 # Llama 3 and 4: the whole reply is a call, in JSON or Python.
 
 
-def bare_calls(text: Incoming, found: Found) -> Reading[None]:
+def bare_calls(text: Incoming, found: FoundCalls) -> Reading[None]:
     """Accepts only replies that are nothing but calls of known tools: any JSON may look like a call."""
     names = "|".join(map(regex.escape, sorted(found.tools.names))) or "(?!)"
     yield from text.maybe(pattern(r"\s*(?:<\|python_tag\|>|<\|python_start\|>)"))
     kind = r"\"type\"\s*:\s*\"function\"\s*,\s*"
     in_json = pattern(rf"(?=\s*\{{\s*(?:{kind})?\"(?:name|function)\"\s*:\s*\"(?:{names})\")")
-    end, whole = "<|python_end|>", Found(found.tools)
+    end, whole = "<|python_end|>", FoundCalls(found.tools)
     grammar = json_calls(end) if (yield from text.maybe(in_json)) else python_calls(end, f"(?:{names})")
     yield from grammar(text, whole)
     if (yield from text.next_character()) or not {call.name for call in whole.calls} <= found.tools.names:
@@ -467,7 +467,7 @@ def bare_calls(text: Incoming, found: Found) -> Reading[None]:
 def parsed_by(parse: Callable[..., Any], end: str) -> Grammar:
     """A grammar that passes the text up to `end`, or the end of the reply, to a parser of mlx-lm."""
 
-    def grammar(text: Incoming, found: Found) -> Reading[None]:
+    def grammar(text: Incoming, found: FoundCalls) -> Reading[None]:
         if end:
             body = yield from text.until(pattern(regex.escape(end)))
         else:

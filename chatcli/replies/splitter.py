@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import regex
 
 from chatcli.events import ToolCall
-from chatcli.replies.calls import CallFormat, Found, Grammar, Tools, bare_calls, tool_call
+from chatcli.replies.calls import CallFormat, FoundCalls, Grammar, Tools, bare_calls, tool_call
 from chatcli.replies.incoming import Incoming, Mismatch, Reading
 
 
@@ -243,7 +243,7 @@ class ReplySplitter:
 
     def _calls(self, grammar: Grammar, at: int, start: int) -> Reading[Part | None]:
         """The calls that a grammar parses from `at`, with the text from `start`; None without any call."""
-        text, found, before = self._text, Found(self._tools), self._text.at
+        text, found, before = self._text, FoundCalls(self._tools), self._text.at
         text.at = at
         try:
             yield from grammar(text, found)
@@ -273,7 +273,7 @@ class ReplySplitter:
             yield None
 
 
-def _arguments_of(name: str, ending: regex.Pattern[str], text: Incoming, found: Found) -> Reading[None]:
+def _arguments_of(name: str, ending: regex.Pattern[str], text: Incoming, found: FoundCalls) -> Reading[None]:
     """The arguments of a call that is named in a message's header."""
     arguments: Any = {}
     if (yield from text.next_character()) != "<":

@@ -35,7 +35,7 @@ from chatcli.errors import (
 )
 from chatcli.events import TurnRecord
 from chatcli.serve import anthropic, openai, responses
-from chatcli.serve.guard import Access, Guard
+from chatcli.serve.guard import Access, guarded
 from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import Exchange, Json, parse, with_shallow_calls
 from chatcli.text import clean_line, count, duration, file_size, shorten, without_quoted
@@ -136,21 +136,21 @@ class Api:
             exception_handlers=handlers,
         )
         app.router.redirect_slashes = False
-        return Guard(self._catch_all(app), access, self._refused)
+        return guarded(self._catch_all(app), access, self._refused)
 
     # Replies
 
     def _answer(self, exchange: type[Exchange]) -> Callable[[Request], Awaitable[ASGIApp]]:
         async def endpoint(request: Request) -> ASGIApp:
             share = BodyShare(self)
+            response: ASGIApp | None = None
             try:
                 response = await self._receive(exchange, request, share)
-            except BaseException:
-                share.release()
-                raise
-            if not isinstance(response, ReplyResponse):
-                share.release()
-            return response
+                return response
+            finally:
+                # A `ReplyResponse` releases the share itself.
+                if not isinstance(response, ReplyResponse):
+                    share.release()
 
         return endpoint
 

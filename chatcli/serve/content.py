@@ -34,7 +34,7 @@ class ContentReader:
     A `lenient` read replaces a part that cannot be shown by a note. Clients keep a refused message in their
     history, so otherwise every later request would fail too.
 
-    Every method raises `BadRequest`, and if it is not lenient `NotAnImage` and `ImagesRefused`.
+    Methods raise `BadRequest`; unless `lenient`, also `NotAnImage` and `ImagesRefused`.
     """
 
     accepted: str

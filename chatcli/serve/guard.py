@@ -85,13 +85,11 @@ def is_any(host: str) -> bool:
         return False
 
 
-class Guard:
+def guarded(app: ASGIApp, access: Access, refuse: Callable[[Scope, int, str], ASGIApp]) -> ASGIApp:
     """ASGI middleware that refuses requests before reading their bodies."""
 
-    def __init__(self, app: ASGIApp, access: Access, refuse: Callable[[Scope, int, str], ASGIApp]) -> None:
-        self._app, self._access, self._refuse = app, access, refuse
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = access.refusal(scope["path"], Headers(scope=scope))
+        await (app if refusal is None else refuse(scope, *refusal))(scope, receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._access.refusal(scope["path"], Headers(scope=scope))
-        app = self._app if refusal is None else self._refuse(scope, *refusal)
-        await app(scope, receive, send)
+    return guard

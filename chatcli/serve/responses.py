@@ -31,7 +31,7 @@ from chatcli.serve.wire import Exchange, Fields, Json, frame, in_order
 # Tools that chat templates cannot show. Codex sends them beside functions that do the same.
 LEFT_OUT = ("web_search", "tool_search", "custom", "local_shell")
 # Types of call items that do not end with "_call".
-CALLS = ("mcp_approval_request", "program")
+OTHER_CALLS = ("mcp_approval_request", "program")
 # Calls that OpenAI's servers run. Their results, if present, are in the same item.
 HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
 # Fields of a call item that hold its result, and fields that do not describe the call.
@@ -281,7 +281,7 @@ def _read_messages(items: Sequence[Fields], reader: ContentReader) -> Iterator[M
             # Other fields may be encrypted or a summary, not the thinking itself.
             thought = "".join(part.need("text", str) for part in item.objects("content"))
             reply = replace(before, thinking=before.thinking + thought)
-        elif is_call(kind):
+        elif kind.endswith("_call") or kind in OTHER_CALLS:
             call = _read_call(item, kind, len(before.content))
             reply = replace(before, tool_calls=(*before.tool_calls, call))
             result = _read_result_within(item, kind, reader)
@@ -294,11 +294,6 @@ def _read_messages(items: Sequence[Fields], reader: ContentReader) -> Iterator[M
             reply = None
     if reply is not None:
         yield reply
-
-
-def is_call(kind: str) -> bool:
-    """Whether an item of this type is a tool call, by the model or by OpenAI's servers."""
-    return kind.endswith("_call") or kind in CALLS
 
 
 def _read_call(item: Fields, kind: str, at: int) -> ToolCall:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from mlx_lm.utils import load_tokenizer
 
 from chatcli.chat_format.template import Template
+from chatcli.conversation.images import read
 from chatcli.conversation.tree import Message
 from chatcli.errors import TemplateStopped
 from chatcli.events import ToolCall
 from tests.chat_format.test_template_limits import FORGETS, KEEPS_SIX, varied
 from tests.support import tiny
 from tests.support.families import at_night
+from tests.support.harness import Harness
+from tests.support.sight import write_picture
 from tests.support.templates import DATE, QWEN3_TOOLS, TEMPLATES, TOOL_MARKS, Templates
 
 COUNT = 316
@@ -108,3 +111,19 @@ def test_a_stop_ends_the_search_for_boundaries(load: Templates) -> None:
         template.boundaries(letters(6_001), {})
     assert time.monotonic() - began < 5
     assert asked
+
+
+def test_boundaries_of_a_long_path_with_images_are_exact(vision_model: Path, tmp_path: Path) -> None:
+    with Harness(vision_model, tmp_path / "sessions", trust_remote_code=True) as harness:
+        template = harness.chat("talk").template
+        image = read(write_picture(tmp_path / "a.png", 1, 16, 12))
+        assert template.vision is not None
+        template.vision.learn(image)
+        path = [
+            replace(message, images=(image.picture,)) if number % 4 == 0 else message
+            for number, message in enumerate(letters(40))
+        ]
+        assert template._is_local(path)
+        counts = range(20, 41)
+        boundaries = template.boundaries(path, {})
+        assert [template._ask(path[:count]).tokens for count in counts] == [boundaries[c] for c in counts]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chatcli.replies.calls import CALL_FORMATS, Tools, typed
+from chatcli.replies.calls import CALL_FORMATS, Tools, convert
 from chatcli.replies.splitter import HARMONY, Format, Part, ReplySplitter
 from chatcli.replies.thinking import split_thinking
 
@@ -386,7 +386,7 @@ def test_a_value_between_tags_has_the_type_of_its_schema(text: str, schema: Any,
     definitions = {"numbers": {"type": "array"}, "itself": {"$ref": "#/$defs/itself"}}
     parameters = {"properties": {"x": schema}, "$defs": definitions}
     tools = Tools([{"type": "function", "function": {"name": "f", "parameters": parameters}}])
-    read = typed(text, tools.types("f", "x"), undeclared_json=False)
+    read = convert(text, tools.types("f", "x"), undeclared_json=False)
     assert (type(value), value) == (type(read), read)
 
 
@@ -396,9 +396,9 @@ def test_an_undeclared_value_is_text_or_a_structure(parameters: Any) -> None:
         [{"type": "function", "function": {"name": "f", "parameters": parameters}}, {}, {"function": 7}]
     )
     for text, value in (("5", "5"), ("true", "true"), ('{"a": 1}', {"a": 1})):
-        assert value == typed(text, tools.types("f", "x"), undeclared_json=False)
+        assert value == convert(text, tools.types("f", "x"), undeclared_json=False)
     # GLM's format writes text unquoted, and everything else as JSON.
-    assert 5 == typed("5", tools.types("f", "x"), undeclared_json=True)
+    assert 5 == convert("5", tools.types("f", "x"), undeclared_json=True)
 
 
 @pytest.mark.parametrize(
