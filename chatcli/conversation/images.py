@@ -87,18 +87,14 @@ def from_bytes(name: str, data: bytes) -> Image:
     kind = kind_of(data[:HEAD_BYTES])
     if kind is None:
         raise NotAnImage(f"{name} is not an image that can be read: give a PNG, JPEG, WebP or GIF file.")
-    width, height = _size(name, kind, data)
-    return Image(Picture(hashlib.sha256(data).hexdigest(), name, kind, width, height), data)
-
-
-def _size(name: str, kind: str, data: bytes) -> tuple[int, int]:
-    """Width and height, turned as a viewer shows it."""
     with _opened(name, data) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise NotAnImage(_too_large(name))
         is_sideways = kind in PHOTOGRAPHS and image.getexif().get(ORIENTATION, 1) in SIDEWAYS
-    return (height, width) if is_sideways else (width, height)
+    if is_sideways:  # turned as a viewer shows it
+        width, height = height, width
+    return Image(Picture(hashlib.sha256(data).hexdigest(), name, kind, width, height), data)
 
 
 def pixels(picture: Picture, data: bytes) -> Any:

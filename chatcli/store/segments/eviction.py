@@ -21,6 +21,7 @@ from chatcli.store.segments.catalog import DAMAGED_NAME, NAME_DIGITS, ROWS_NAME
 from chatcli.store.segments.compaction import shorten
 from chatcli.store.segments.inventory import Item, entries, holds_several, models, read_rows, total_bytes
 
+WEEK_SECONDS = 7 * 24 * 3600.0
 # A running process names its newest segments in its transcript only when the turn ends.
 GRACE_SECONDS = 3600.0
 # The part of the limit that is left in use, so that not every turn is over it again.
@@ -164,10 +165,11 @@ def over_limit(
 def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> Iterator[Removal]:
     """What cannot be read or is held twice; states but the newest of each path; rows with their states.
 
-    Each kind by the time of its last use. That of a segment is the last of all that continue it, so a leaf
-    goes before what leads to it.
+    A state is worth less the further it is from the newest, and half after a week without use. Rows go by the
+    time of their last use, which is the last of all that continue them: a leaf goes before what leads to it.
     """
     older: list[tuple[float, Item]] = []
+    now = time.time()
     rows: list[tuple[float, int, Item, list[Item]]] = []
     for folder in models(sessions):
         items: list[Item] = []
@@ -181,34 +183,42 @@ def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> I
         items = sorted((item for item in items if item.path not in redundant), key=lambda item: item.start)
         states = {item.ids[0]: item for item in inventory.states(folder)}
         parents: dict[str, str] = {}
+        depths: dict[str, int] = {}
         used: dict[str, float] = {}
         for item in items:
             for name, parent in zip(item.ids, (item.parent, *item.ids), strict=False):
                 parents.setdefault(name, parent)
-                last = states[name].used if name in states else 0.0
-                used[name] = max(used.get(name, 0.0), item.used, last)
-        # Parents come first, so what is below a segment is known before it. A forged file's parent that comes
-        # later is only looked up: nothing goes round in a circle.
-        has_newer: set[str] = set()
+                depths.setdefault(name, depths.get(parent, 0) + 1)
+                used[name] = max(used.get(name, 0.0), item.used)
+        # Of each segment the newest state from there on: whether it is open, its last use, and the negative
+        # number of segments to it. Parents come first, so what is below a segment is known before it; of a
+        # forged file a parent may come later, and nothing goes round in a circle.
+        newest: dict[str, tuple[bool, float, int]] = {}
         for name, parent in reversed(parents.items()):
+            if name in states:
+                used[name] = max(used[name], states[name].used)
+                own = (name in open_ids, states[name].used, 0)
+                newest[name] = max(newest.get(name, own), own)
             if parent in used:
                 used[parent] = max(used[parent], used[name])
-                # What an open path left behind on another branch is not its newest.
-                if (name in states or name in has_newer) and (name in open_ids or parent not in open_ids):
-                    has_newer.add(parent)
-        older += [
-            (states[name].used if name in parents else 0.0, states.pop(name))
-            for name in list(states)
-            if name not in parents or name in has_newer
-        ]
+                if name in newest:
+                    is_open, last, steps = newest[name]
+                    here = (is_open, last, steps - 1)
+                    newest[parent] = max(newest.get(parent, here), here)
+        for name, state in list(states.items()):
+            steps = -newest[name][2] if name in parents else 1
+            if steps:
+                # The power of two that divides its depth, by the distance: gaps grow with the distance.
+                depth, weeks = depths.get(name, 0), (now - state.used) / WEEK_SECONDS
+                older.append(((depth & -depth) / steps / max(state.size, 1) * 0.5**weeks, states.pop(name)))
         for item in items:
-            own = [states[name] for name in item.ids if name in states and name not in open_ids]
-            rows.append((max(used[name] for name in item.ids), -item.start, item, own))
+            own_states = [states[name] for name in item.ids if name in states and name not in open_ids]
+            rows.append((max(used[name] for name in item.ids), -item.start, item, own_states))
     for _, state in sorted(older, key=lambda each: each[0]):
         yield Removal(state.path, state.size, OLDER_STATE)
-    for _, _, item, own in sorted(rows, key=lambda each: each[:2]):
+    for _, _, item, own_states in sorted(rows, key=lambda each: each[:2]):
         is_open = any(name in open_ids for name in item.ids)
-        for removed in own if is_open else [*own, item]:
+        for removed in own_states if is_open else [*own_states, item]:
             yield Removal(removed.path, removed.size, LEAST_RECENT)
 
 

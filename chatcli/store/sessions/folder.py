@@ -337,7 +337,14 @@ class SessionFile(SessionLog):
             self._writing = threading.RLock()
             self._flushing: Future[None] | None = None
             self._cut_torn_line()
-            self._complete_interrupted()
+            # Replies of which there are parts only become entries. On a full disk they stay parts.
+            conversation = self.conversation
+            entries = [conversation.entries[entry_id] for entry_id in sorted(self.transcript.interrupted)]
+            with contextlib.suppress(FolderError):
+                for entry in entries:
+                    self.write(entry_line(entry))
+                if entries and entries[-1].id != conversation.head:
+                    self.write({"type": "head", "id": conversation.head})
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -354,16 +361,6 @@ class SessionFile(SessionLog):
             os.ftruncate(self._descriptor, self._size)
             self._torn = False
 
-    def _complete_interrupted(self) -> None:
-        """Write replies of which there are parts only as entries. On a full disk they stay parts."""
-        conversation = self.conversation
-        entries = [conversation.entries[entry_id] for entry_id in sorted(self.transcript.interrupted)]
-        with contextlib.suppress(FolderError):
-            for entry in entries:
-                self.write(entry_line(entry))
-            if entries and entries[-1].id != conversation.head:
-                self.write({"type": "head", "id": conversation.head})
-
     def write(self, line: Mapping[str, Any], *, wait: bool = True, flush: bool = True) -> None:
         """Append one fact and wait until it is on disk. Raises `FolderError`; no part of it is kept then.
 
@@ -375,9 +372,7 @@ class SessionFile(SessionLog):
             self._cut_torn_line()
             self._check_ours()
             try:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(self._descriptor, rest) :]
+                files.write_all(self._descriptor, data)
                 if flush:
                     self._flush(wait)
                     self._note_last_written()
@@ -453,19 +448,16 @@ class SessionFile(SessionLog):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _leave_to_parent(self) -> None:
-        """In a forked process: the file is its parent's, and so is the lock, which ends with the parent's."""
-        os.close(self._descriptor)
-        self.closed, self._descriptor = True, FORKED
-
 
 _open_files: weakref.WeakSet[SessionFile] = weakref.WeakSet()
 
 
 def _leave_files_to_parent() -> None:
+    """In a forked process: the files are its parent's, and so are the locks, which end with the parent's."""
     for file in _open_files:
         if not file.closed:
-            file._leave_to_parent()
+            os.close(file._descriptor)
+            file.closed, file._descriptor = True, FORKED
 
 
 os.register_at_fork(after_in_child=_leave_files_to_parent)

@@ -10,9 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, zip_longest
 
 from chatcli import files
 from chatcli.conversation import attachments
@@ -20,8 +18,6 @@ from chatcli.errors import ChatcliError, FolderError
 from chatcli.files import Location
 from chatcli.store.sessions.transcript import DAMAGE, decode, header, parse
 
-# Threads that read, and sessions that they are ahead of the consumer.
-READERS, READ_AHEAD = 16, 256
 SUFFIX = ".jsonl"
 # Names the session that was written last.
 LAST = ".last"
@@ -90,8 +86,15 @@ def summaries(folder: Location, newest: int | None = None) -> list[Summary]:
     """Every session or the newest, last used first; one that cannot be read has a `problem`."""
     gathered = []
     for name in by_age(folder)[:newest]:
-        with contextlib.suppress(FileNotFoundError):
-            gathered.append(_summary(folder, name))
+        read = _try_read(folder, name)
+        if isinstance(read, ChatcliError):
+            gathered.append(Summary(name, problem=str(read)))
+        elif read is not None:
+            modified, data = read
+            try:
+                gathered.append(_scanned(name, data, modified) or _parsed(name, data, modified))
+            except ChatcliError as error:
+                gathered.append(Summary(name, problem=str(error)))
     return gathered
 
 
@@ -100,31 +103,20 @@ def contents(folder: Location, report: Callable[[str], object]) -> Iterator[tupl
 
     `report` gets a sentence about each that cannot be read. Raises `FolderError` if the folder cannot be.
     """
-    sessions = by_age(folder)
-    # A disk gives many small files quickest if several are asked for at a time.
-    with ThreadPoolExecutor(READERS, "chatcli-reader") as readers:
-        for start in range(0, len(sessions), READ_AHEAD):
-            ahead = sessions[start : start + READ_AHEAD]
-            try:
-                parts = readers.map(
-                    lambda names: [(name, _try_read(folder, name)) for name in names],
-                    [ahead[at::READERS] for at in range(READERS)],
-                )
-            except RuntimeError:  # no thread can start: the program is ending
-                return
-            # Sessions were dealt to the readers round-robin.
-            for name, read in filter(None, chain.from_iterable(zip_longest(*parts))):
-                if isinstance(read, ChatcliError):
-                    report(str(read))
-                elif read is not None:
-                    yield name, *read
+    for name in by_age(folder):
+        read = _try_read(folder, name)
+        if isinstance(read, ChatcliError):
+            report(str(read))
+        elif read is not None:
+            yield name, *read
 
 
 def _try_read(folder: Location, name: str) -> Read:
     try:
         if not PLAIN_NAME.fullmatch(name):
             files.check_name(name)
-        return _read(location(folder, name))
+        with os.fdopen(location(folder, name).open(), "rb") as file:
+            return os.fstat(file.fileno()).st_mtime, files.read_all(file.fileno())
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -151,30 +143,6 @@ def _sessions(folder: Location) -> Iterator[os.DirEntry[str]]:
 
 def _name(entry: os.DirEntry[str]) -> str:
     return entry.name[: -len(SUFFIX)]
-
-
-def _read(path: Location) -> tuple[float, bytes]:
-    """A file's modification time and bytes."""
-    with os.fdopen(path.open(), "rb") as file:
-        return os.fstat(file.fileno()).st_mtime, files.read_all(file.fileno())
-
-
-def _summary(folder: Location, name: str) -> Summary:
-    """Raises `FileNotFoundError` if it has just gone."""
-    path = location(folder, name)
-    try:
-        modified, data = _read(path)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        problem = f"Cannot read the session '{name}': {error.strerror}."
-        return Summary(name, problem=problem)
-    try:
-        if not PLAIN_NAME.fullmatch(name):
-            files.check_name(name)
-        return _scanned(name, data, modified) or _parsed(name, data, modified)
-    except ChatcliError as error:
-        return Summary(name, problem=str(error))
 
 
 def _parsed(name: str, data: bytes, modified: float) -> Summary:
