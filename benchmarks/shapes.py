@@ -30,9 +30,12 @@ ROPE_PARAMETERS = {"type": "default", "mrope_section": [11, 11, 10]}
 Config = dict[str, Any]
 
 
-def _qwen3(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int) -> Config:
+def _shape(
+    kind: str, hidden: int, layers: int, inner: int, heads: int, kv: int, size: int, **more: Any
+) -> Config:
+    """What every family's configuration has."""
     return {
-        "model_type": "qwen3",
+        "model_type": kind,
         "hidden_size": hidden,
         "num_hidden_layers": layers,
         "intermediate_size": inner,
@@ -40,57 +43,43 @@ def _qwen3(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int)
         "num_key_value_heads": kv,
         "head_dim": size,
         "rms_norm_eps": 1e-6,
-        "vocab_size": 151936,
-        "rope_theta": 1e6,
         "max_position_embeddings": CONTEXT_TOKENS,
-        "tie_word_embeddings": False,
+        **more,
     }
+
+
+def _qwen3(*sizes: int) -> Config:
+    return _shape("qwen3", *sizes, vocab_size=151936, rope_theta=1e6, tie_word_embeddings=False)
 
 
 def _qwen3_5(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int) -> Config:
-    return {
-        "model_type": "qwen3_5",
-        "tie_word_embeddings": False,
-        "text_config": {
-            "model_type": "qwen3_5_text",
-            "hidden_size": hidden,
-            "num_hidden_layers": layers,
-            "intermediate_size": inner,
-            "num_attention_heads": heads,
-            "num_key_value_heads": kv,
-            "head_dim": size,
-            "rms_norm_eps": 1e-6,
-            "vocab_size": 248320,
-            "max_position_embeddings": CONTEXT_TOKENS,
-            "full_attention_interval": 4,
-            "linear_num_value_heads": 2 * heads,
-            "linear_num_key_heads": heads,
-            "linear_key_head_dim": size // 2,
-            "linear_value_head_dim": size // 2,
-            "linear_conv_kernel_dim": 4,
-            "tie_word_embeddings": False,
-            "rope_parameters": {**ROPE_PARAMETERS, "rope_theta": 1e7, "partial_rotary_factor": 0.25},
-        },
-    }
+    text = _shape(
+        "qwen3_5_text",
+        *(hidden, layers, inner, heads, kv, size),
+        vocab_size=248320,
+        full_attention_interval=4,
+        linear_num_value_heads=2 * heads,
+        linear_num_key_heads=heads,
+        linear_key_head_dim=size // 2,
+        linear_value_head_dim=size // 2,
+        linear_conv_kernel_dim=4,
+        tie_word_embeddings=False,
+        rope_parameters={**ROPE_PARAMETERS, "rope_theta": 1e7, "partial_rotary_factor": 0.25},
+    )
+    return {"model_type": "qwen3_5", "tie_word_embeddings": False, "text_config": text}
 
 
-def _gpt_oss(hidden: int, layers: int, inner: int, heads: int, kv: int, experts: int) -> Config:
-    return {
-        "model_type": "gpt_oss",
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "intermediate_size": inner,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv,
-        "head_dim": 64,
-        "max_position_embeddings": CONTEXT_TOKENS,
-        "num_local_experts": experts,
-        "num_experts_per_tok": 4,
-        "vocab_size": 201088,
-        "sliding_window": 128,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 150000,
-        "rope_scaling": {
+def _gpt_oss(*sizes: int, experts: int) -> Config:
+    return _shape(
+        "gpt_oss",
+        *sizes,
+        num_local_experts=experts,
+        num_experts_per_tok=4,
+        vocab_size=201088,
+        sliding_window=128,
+        rms_norm_eps=1e-5,
+        rope_theta=150000,
+        rope_scaling={
             "rope_type": "yarn",
             "factor": 32.0,
             "beta_fast": 32.0,
@@ -98,38 +87,31 @@ def _gpt_oss(hidden: int, layers: int, inner: int, heads: int, kv: int, experts:
             "original_max_position_embeddings": 4096,
             "truncate": False,
         },
-    }
+    )
 
 
-def _gemma3(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int) -> Config:
-    return {
-        "model_type": "gemma3_text",
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "intermediate_size": inner,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv,
-        "head_dim": size,
-        "rms_norm_eps": 1e-6,
-        "vocab_size": 262208,
-        "rope_theta": 1e6,
-        "rope_local_base_freq": 10000.0,
-        "query_pre_attn_scalar": size,
-        "sliding_window": 1024,
-        "sliding_window_pattern": 6,
-        "max_position_embeddings": CONTEXT_TOKENS,
-    }
+def _gemma3(*sizes: int) -> Config:
+    return _shape(
+        "gemma3_text",
+        *sizes,
+        vocab_size=262208,
+        rope_theta=1e6,
+        rope_local_base_freq=10000.0,
+        query_pre_attn_scalar=sizes[-1],
+        sliding_window=1024,
+        sliding_window_pattern=6,
+    )
 
 
 # The small ones have their families' proportions, scaled down to what two CPU cores can run.
 SHAPES: Mapping[str, Config] = {
     "qwen3-8b": _qwen3(4096, 36, 12288, 32, 8, 128),
     "qwen3.5-9b": _qwen3_5(4096, 32, 12288, 16, 4, 256),
-    "gpt-oss-20b": _gpt_oss(2880, 24, 2880, 64, 8, 32),
+    "gpt-oss-20b": _gpt_oss(2880, 24, 2880, 64, 8, 64, experts=32),
     "gemma3-12b": _gemma3(3840, 48, 15360, 16, 8, 256),
     "qwen3-small": _qwen3(512, 8, 1536, 8, 2, 64),
     "qwen3.5-small": _qwen3_5(512, 8, 1536, 4, 2, 128),
-    "gpt-oss-small": _gpt_oss(512, 8, 512, 8, 2, 8),
+    "gpt-oss-small": _gpt_oss(512, 8, 512, 8, 2, 64, experts=8),
 }
 SMALL = ("qwen3-small", "gpt-oss-small", "qwen3.5-small")
 
