@@ -54,7 +54,7 @@ from chatcli.serve.request import (
 from chatcli.serve.wire import shallow
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import Settings, names_folder
-from chatcli.store.segments import budget
+from chatcli.store.segments import inventory
 from chatcli.store.segments.token_path import usable_boundaries
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
@@ -259,7 +259,7 @@ class Engine:
         }
         disk_bytes = 0
         with suppress(OSError):
-            disk_bytes = budget.estimate(self._settings.sessions)
+            disk_bytes = inventory.total_bytes(self._settings.sessions)
         return {**numbers, "disk_bytes": disk_bytes, "models": {self.model: numbers}}
 
     def close(self) -> str | None:

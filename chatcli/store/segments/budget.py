@@ -16,13 +16,8 @@ from chatcli.store.segments.token_path import TokenPath
 MAX_BYTES = 20 << 30
 # The default limit is this part of the disk: a tenth.
 DISK_PARTS = 10
-# The folders of a model that stand for all 256 of them, if they hold this many files.
-SAMPLED_SHARDS = [f"{number:02x}" for number in range(16)]
-MIN_SAMPLED_FILES = 256
 # Other processes write too, so the files are counted again after writing this part of the limit.
 RECOUNT_PARTS = 16
-# From this part of the limit on an estimate will not do: a few large files fall unevenly into the folders.
-EXACT_SHARE = 0.5
 
 
 def default_limit(sessions: Path | Location) -> int:
@@ -31,21 +26,8 @@ def default_limit(sessions: Path | Location) -> int:
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     used = 0
     with contextlib.suppress(OSError):  # nothing can be kept there: the first write says so
-        used = estimate(sessions)
+        used = inventory.total_bytes(sessions)
     return min(MAX_BYTES, (shutil.disk_usage(existing).free + used) // DISK_PARTS)
-
-
-def estimate(sessions: Path | Location) -> int:
-    """About the bytes that the checkpoints take: exact for few files, else from a sixteenth of them.
-
-    Names are hashes, so files fall evenly into the 256 folders of a model.
-    """
-    used = 0
-    for folder in inventory.models(sessions):
-        sampled = list(inventory.sizes(folder, SAMPLED_SHARDS))
-        is_few = len(sampled) < MIN_SAMPLED_FILES
-        used += sum(inventory.sizes(folder)) if is_few else sum(sampled) * 256 // len(SAMPLED_SHARDS)
-    return used
 
 
 class Budget:
@@ -76,9 +58,7 @@ class Budget:
             self._newest[path.root] = {segment.id for segment in path}
             self._uncounted += size
             if self._used is None or self._uncounted * RECOUNT_PARTS > self._limit:
-                self._used, self._uncounted = estimate(self._sessions), 0
-                if self._used > self._limit * EXACT_SHARE:
-                    self._used = inventory.total_bytes(self._sessions)
+                self._used, self._uncounted = inventory.total_bytes(self._sessions), 0
             else:
                 self._used += size
             if self._used <= self._limit:

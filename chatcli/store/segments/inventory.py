@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,15 +106,6 @@ def shards(folder: Location) -> list[Location]:
         return []
 
 
-def sizes(folder: Location, only: Collection[str] | None = None) -> Iterator[int]:
-    """The bytes of each file of one model, of all its shards or `only` of these. Raises `OSError`."""
-    for shard in shards(folder) if only is None else [folder / name for name in only]:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            for entry in shard.scan():
-                with contextlib.suppress(FileNotFoundError):
-                    yield entry.stat(follow_symlinks=False).st_size
-
-
 def usage(sessions: Path | Location) -> list[Usage]:
     """What each model's checkpoints take in a sessions folder. Raises `OSError`."""
     usages = []
@@ -179,7 +170,14 @@ def removed(path: Location) -> int:
 
 def total_bytes(sessions: Path | Location) -> int:
     """All that the checkpoints take, unfinished files included. Raises `OSError`."""
-    return sum(sum(sizes(model)) + sum(sizes(model, [TEMPORARY])) for model in models(sessions))
+    size = 0
+    for model in models(sessions):
+        for folder in (*shards(model), model / TEMPORARY):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                for entry in folder.scan():
+                    with contextlib.suppress(FileNotFoundError):
+                        size += entry.stat(follow_symlinks=False).st_size
+    return size
 
 
 def states(folder: Location) -> Iterator[Item]:

@@ -360,31 +360,6 @@ def test_writes_of_other_processes_are_counted_after_a_while(tmp_path: Path) -> 
     assert inventory.total_bytes(tmp_path) <= 100_000
 
 
-@pytest.mark.parametrize("count", [3, 700])
-def test_the_estimate_is_near_the_bytes_on_disk(tmp_path: Path, count: int) -> None:
-    folder = catalog.model_folder(tmp_path, FINGERPRINT).path
-    for number in range(count * 10):
-        path = folder / f"{number % 256:02x}" / f"{number:064x}.state.safetensors"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(bytes(100))
-    assert count * 1000 == pytest.approx(budget.estimate(tmp_path), rel=0.05)
-
-
-def test_files_are_counted_one_by_one_near_the_limit(tmp_path: Path) -> None:
-    """The few large ones lie unevenly: an estimate would miss a fifth of the bytes."""
-    path = put_conversation(tmp_path, tokens_of(1, 1), state=False)
-    folder = catalog.model_folder(tmp_path, FINGERPRINT).path
-    large = {*range(6), *range(16, 128)}
-    for number in range(17 * 256):
-        file = folder / f"{number % 256:02x}" / f"{number:064x}.state.safetensors"
-        file.parent.mkdir(exist_ok=True)
-        file.write_bytes(bytes(100_000 if number in large else 1))
-    used = inventory.total_bytes(tmp_path)
-    assert budget.estimate(tmp_path) < 0.85 * used
-    Budget(tmp_path, used - 1, set).written(0, path)
-    assert used > inventory.total_bytes(tmp_path)
-
-
 def test_open_segments_are_those_of_other_locked_sessions(tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     opened = []
