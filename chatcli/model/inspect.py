@@ -59,6 +59,13 @@ def about(folder: Path) -> About:
     template = chat_template(folder)
     kind = str(config.get("model_type") or "")
     supported = kind in architectures()
+    if not kind:
+        missing = "no model_type" if (folder / "config.json").exists() else "no config.json"
+    elif not (supported or "model_file" in config):
+        missing = f"mlx-lm has no {kind}"
+    else:
+        no_tokenizer = "no tokenizer" if lacks_tokenizer(folder) else ""
+        missing = lacking_weights(folder) or no_tokenizer or ("" if template else "no chat template")
     return About(
         kind,
         supported,
@@ -66,7 +73,7 @@ def about(folder: Path) -> About:
         quantization(config),
         any(mark in template for mark in THINKING_MARKS),
         own_code(folder),
-        _missing(folder, kind, supported or "model_file" in config, bool(template)),
+        missing,
         bool(config.get("vision_config")) and config.get("processor_type", kind) in processors(),
     )
 
@@ -75,18 +82,6 @@ def own_code(folder: Path) -> bool:
     """Whether Python code came with the model, which it may need."""
     config = read_json(folder / "config.json")
     return "model_file" in config or "auto_map" in read_json(folder / "tokenizer_config.json")
-
-
-def _missing(folder: Path, kind: str, supported: bool, template: bool) -> str:
-    if not kind:
-        return "no config.json" if not (folder / "config.json").exists() else "no model_type"
-    if not supported:
-        return f"mlx-lm has no {kind}"
-    if lacking := lacking_weights(folder):
-        return lacking
-    if lacks_tokenizer(folder):
-        return "no tokenizer"
-    return "" if template else "no chat template"
 
 
 def lacking_weights(folder: Path) -> str:
