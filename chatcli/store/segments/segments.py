@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
-import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -157,32 +156,26 @@ class SegmentStore:
         Raises `SegmentDamaged` with the reason, also if rows are missing.
         """
         for _ in range(ATTEMPTS):
-            with contextlib.suppress(FileNotFoundError):
-                return self._open(path)
+            with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as opened:
+                pieces: list[Piece] = []
+                depth = 0
+                for located in locate(self.location, path):
+                    run = path.upto(depth + located.segments).after(depth)
+                    with self._explained(located.path):
+                        pieces.append(self._piece(located, run))
+                    opened.callback(pieces[-1].file.close)
+                    depth += located.segments
+                if depth < len(path):
+                    continue  # files may have been joined while one folder after the other was listed
+                try:
+                    rows = Rows(pieces)
+                except SegmentDamaged as error:
+                    for piece in pieces:
+                        set_aside(piece.file.path)
+                    raise SegmentDamaged(f"damaged: {error}") from error
+                opened.pop_all()
+                return rows
         raise SegmentDamaged("evicted or deleted")
-
-    def _open(self, path: TokenPath) -> Rows:
-        pieces: list[Piece] = []
-        try:
-            depth = 0
-            for located in locate(self.location, path):
-                run = path.upto(depth + located.segments).after(depth)
-                with self._explained(located.path):
-                    pieces.append(self._piece(located, run))
-                depth += located.segments
-            if depth < len(path):
-                # Files may have been joined while one folder after the other was listed.
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            try:
-                return Rows(pieces)
-            except SegmentDamaged as error:
-                for piece in pieces:
-                    set_aside(piece.file.path)
-                raise SegmentDamaged(f"damaged: {error}") from error
-        except BaseException:
-            for piece in pieces:
-                piece.file.close()
-            raise
 
     def _piece(self, located: RowsFile, run: TokenPath) -> Piece:
         """The rows of `run`, open, if that is what the file holds. Raises `SegmentDamaged`."""
