@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -163,14 +164,15 @@ def over_limit(
 
 
 def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> Iterator[Removal]:
-    """What cannot be read or is held twice; states but the newest of each path; rows with their states.
+    """What cannot be read or is held twice; states but each conversation's newest; rows with their states.
 
     A state is worth less the further it is from the newest, and half after a week without use. Rows go by the
     time of their last use, which is the last of all that continue them: a leaf goes before what leads to it.
+    Branches that were left go first.
     """
     older: list[tuple[float, Item]] = []
+    rows: list[tuple[tuple[bool, float, int], Item, list[Item]]] = []
     now = time.time()
-    rows: list[tuple[float, int, Item, list[Item]]] = []
     for folder in models(sessions):
         items: list[Item] = []
         for found in inventory.rows(folder):
@@ -182,43 +184,52 @@ def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> I
         yield from (Removal(item.path, item.size, REDUNDANT) for item in items if item.path in redundant)
         items = sorted((item for item in items if item.path not in redundant), key=lambda item: item.start)
         states = {item.ids[0]: item for item in inventory.states(folder)}
+        # Parents come first. Of a forged file a parent may come later: nothing goes round in a circle.
         parents: dict[str, str] = {}
-        depths: dict[str, int] = {}
         used: dict[str, float] = {}
         for item in items:
             for name, parent in zip(item.ids, (item.parent, *item.ids), strict=False):
                 parents.setdefault(name, parent)
-                depths.setdefault(name, depths.get(parent, 0) + 1)
-                used[name] = max(used.get(name, 0.0), item.used)
-        # Of each segment the newest state from there on: whether it is open, its last use, and the negative
-        # number of segments to it. Parents come first, so what is below a segment is known before it; of a
-        # forged file a parent may come later, and nothing goes round in a circle.
-        newest: dict[str, tuple[bool, float, int]] = {}
+                used[name] = math.inf if name in open_ids else max(used.get(name, 0.0), item.used)
+        # How far each segment is from its newest state, and by which child the conversation goes on.
+        steps: dict[str, int] = {}
+        goes_on: dict[str, str] = {}
         for name, parent in reversed(parents.items()):
             if name in states:
-                used[name] = max(used[name], states[name].used)
-                own = (name in open_ids, states[name].used, 0)
-                newest[name] = max(newest.get(name, own), own)
-            if parent in used:
+                steps.setdefault(name, 0)
+            if parent in used and (parent not in goes_on or used[name] > used[goes_on[parent]]):
+                goes_on[parent] = name
                 used[parent] = max(used[parent], used[name])
-                if name in newest:
-                    is_open, last, steps = newest[name]
-                    here = (is_open, last, steps - 1)
-                    newest[parent] = max(newest.get(parent, here), here)
+                steps.pop(parent, None)
+                # What an open path left behind on another branch is not its newest.
+                if name in steps and (name in open_ids or parent not in open_ids):
+                    steps[parent] = steps[name] + 1
+        # What follows the first boundary, up to which others share, is a conversation.
+        cuts = frozenset().union(*(item.cuts for item in items))
+        shared, left = set[str](), set[str]()
+        depths: dict[str, int] = {}
+        for name, parent in parents.items():
+            depths[name] = depths.get(parent, 0) + 1
+            if parent not in depths or (parent in shared and parent in cuts):
+                shared.add(name)
+            elif parent in left or (parent not in shared and goes_on[parent] != name):
+                left.add(name)
         for name, state in list(states.items()):
-            steps = -newest[name][2] if name in parents else 1
-            if steps:
+            distance = max(steps.get(name, 1), int(name in left))
+            if distance:
                 # The power of two that divides its depth, by the distance: gaps grow with the distance.
                 depth, weeks = depths.get(name, 0), (now - state.used) / WEEK_SECONDS
-                older.append(((depth & -depth) / steps / max(state.size, 1) * 0.5**weeks, states.pop(name)))
+                worth = (depth & -depth) / distance / max(state.size, 1) * 0.5**weeks
+                older.append((worth, states.pop(name)))
         for item in items:
-            own_states = [states[name] for name in item.ids if name in states and name not in open_ids]
-            rows.append((max(used[name] for name in item.ids), -item.start, item, own_states))
+            own = [states[name] for name in item.ids if name in states and name not in open_ids]
+            last = max(used[name] for name in item.ids)
+            rows.append(((item.ids[0] not in left, last, -item.start), item, own))
     for _, state in sorted(older, key=lambda each: each[0]):
         yield Removal(state.path, state.size, OLDER_STATE)
-    for _, _, item, own_states in sorted(rows, key=lambda each: each[:2]):
+    for _, item, own in sorted(rows, key=lambda each: each[0]):
         is_open = any(name in open_ids for name in item.ids)
-        for removed in own_states if is_open else [*own_states, item]:
+        for removed in own if is_open else [*own, item]:
             yield Removal(removed.path, removed.size, LEAST_RECENT)
 
 

@@ -53,7 +53,7 @@ class Item:
     """A file of rows or of a state, and the ids of its segments.
 
     `used` is when it was last used, in seconds since the epoch. `parent` is the segment before its first, and
-    `start` where that begins, in tokens: of rows.
+    `start` where that begins, in tokens: of rows. `cuts` are the ids that are on the way to a boundary.
     """
 
     path: Location
@@ -62,6 +62,7 @@ class Item:
     ids: tuple[str, ...]
     parent: str = ""
     start: int = 0
+    cuts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -211,11 +212,19 @@ def read_rows(path: Location) -> Item:
         if _checked_kind(file) != "rows" or "parent" not in metadata:
             raise SegmentDamaged("it is not rows")
         # The id of a single segment is taken on trust, so that its tokens need not be read.
-        is_single = len(catalog.segment_ends(file)) == 1
-        ids = [metadata.get("id", "")] if is_single else catalog.segment_ids(file)
+        ends, cuts = catalog.segment_ends(file), catalog.cuts_of(file)
+        ids = [metadata.get("id", "")] if len(ends) == 1 else catalog.segment_ids(file)
     if path.name != catalog.rows_name(path.name[:NAME_DIGITS], ids[0], ids[-1]):
         raise SegmentDamaged("it is under another file's name")
-    return Item(path, facts.st_size, facts.st_mtime, tuple(ids), metadata["parent"], int(metadata["start"]))
+    return Item(
+        path,
+        facts.st_size,
+        facts.st_mtime,
+        tuple(ids),
+        metadata["parent"],
+        int(metadata["start"]),
+        frozenset(name for name, end in zip(ids, ends, strict=True) if end in cuts),
+    )
 
 
 def _checked_kind(file: Container) -> Kind:

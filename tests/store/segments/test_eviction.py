@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,25 @@ def test_what_a_newer_conversation_begins_with_stays_as_long_as_that(tmp_path: P
     # The ninth of the old one is in a file with the eight that both have.
     eviction.remove(list(eviction.over_limit(tmp_path, 0))[:8])
     assert (9, 12, 0) == tuple(depth(tmp_path, each) for each in (tokens, newest, tokens_of(3, 5)))
+
+
+def test_branches_that_were_left_go_before_the_newest_of_an_older_conversation(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(3, 5), state=False)
+    set_age(tmp_path, WEEK_SECONDS)
+    tokens = tokens_of(1, 12)
+    put_conversation(tmp_path, tokens, state=False)
+    newest = tokens_of(2, 4, prefix=tokens[:8])
+    put_conversation(tmp_path, newest, state=False)
+    eviction.remove(list(eviction.over_limit(tmp_path, 0))[:3])
+    assert (9, 12, 5) == tuple(depth(tmp_path, each) for each in (tokens, newest, tokens_of(3, 5)))
+
+
+def test_older_states_stay_ever_more_sparsely(tmp_path: Path) -> None:
+    path = put_conversation(tmp_path, tokens_of(1, 40))
+    eviction.remove(list(eviction.over_limit(tmp_path, 0))[:30])
+    kept = states(tmp_path, path)
+    assert (10, 40) == (len(kept), kept[-1])
+    assert all(40 - at < 3 * (40 - later) for at, later in pairwise(kept[:-1])), kept
 
 
 def test_leaves_go_before_their_parents(tmp_path: Path) -> None:
