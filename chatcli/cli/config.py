@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from chatcli.cli.options import PREFIX, Configured, JsonOption, SessionsOption, config_path, from_environment
+from chatcli.cli.options import (
+    PREFIX,
+    Configured,
+    Effective,
+    JsonOption,
+    SessionsOption,
+    config_path,
+    from_environment,
+)
 from chatcli.cli.output import print_json, warn
 from chatcli.command_line import command_line
 from chatcli.errors import UsageError
@@ -27,14 +34,6 @@ from chatcli.text import clean, clean_line, decodable
 def complete_key(incomplete: str) -> list[str]:
     """Keys for the shell's completion."""
     return [key for key in SETTINGS if key.startswith(incomplete)]
-
-
-@dataclass(frozen=True)
-class Effective:
-    """A setting's value (None: nothing sets it) and where it is from: flag, env, file or default."""
-
-    value: Value | None
-    source: str
 
 
 def command(
@@ -80,7 +79,7 @@ def show_all(path: Path, sessions: Path | None, as_json: bool) -> None:
         print_json(
             {
                 "file": str(path),
-                "settings": {key: vars(setting) for key, setting in settings.items()},
+                "settings": {key: setting._asdict() for key, setting in settings.items()},
                 "models": remembered.models,
                 "problems": problems,
                 "unknown": list(remembered.unknown),
@@ -113,7 +112,7 @@ def read_environment() -> tuple[dict[str, Value], list[str]]:
 def effective(key: str, configured: Configured, sessions: Path | None = None) -> Effective:
     if key == "sessions" and sessions is not None:
         return Effective(str(sessions.expanduser()), "flag")
-    return Effective(*configured.find(key))
+    return configured.find(key)
 
 
 def text_of(value: Value) -> str:
@@ -141,7 +140,7 @@ def show_value(path: Path, key: str, sessions: Path | None, as_json: bool) -> No
     else:
         raise UsageError(f"There is no alias '{alias}'. To make it: {command_line('config', key)} MODEL")
     if as_json:
-        print_json({"key": key, **vars(setting)})
+        print_json({"key": key, **setting._asdict()})
     elif setting.value is None:
         warn(f"{key} is not set: {SETTINGS[key].unset}.")
     else:

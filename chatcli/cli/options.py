@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import platformdirs
 import typer
@@ -51,6 +51,13 @@ def from_environment(key: str) -> Value | None:
     return SETTINGS[key].check_word(word, name) if word else None
 
 
+class Effective(NamedTuple):
+    """A setting's value (None: nothing sets it) and where it is from: flag, env, file or default."""
+
+    value: Value | None
+    source: str
+
+
 @dataclass(frozen=True)
 class Configured:
     """What holds where no flag is given: the environment's settings and the file's."""
@@ -58,13 +65,13 @@ class Configured:
     environment: Mapping[str, Value]
     file: config_file.Remembered
 
-    def find(self, key: str) -> tuple[Value | None, str]:
-        """A setting's value (None: not set) and where it is from: env, file or default."""
+    def find(self, key: str) -> Effective:
         if key in self.environment:
-            return self.environment[key], "env"
+            return Effective(self.environment[key], "env")
         if key in self.file.values:
-            return self.file.values[key], "file"
-        return str(_default_sessions()[0]) if key == "sessions" else DEFAULT_VALUES[key], "default"
+            return Effective(self.file.values[key], "file")
+        default = str(_default_sessions()[0]) if key == "sessions" else DEFAULT_VALUES[key]
+        return Effective(default, "default")
 
 
 @functools.cache
@@ -263,17 +270,6 @@ class Options:
     as_json: JsonOption = False
     flags: Mapping[str, Any] = field(default_factory=dict)
 
-    def check_session(self, name: str | None) -> None:
-        """Raise `UsageError` if more than one session is asked for, `name` among them."""
-        if name and self.session and name != self.session:
-            raise UsageError(f"Name one session: '{name}' or '{self.session}'.")
-        if self.latest and (named := name or self.session):
-            raise UsageError(f"Give -c, for the most recent session, or the name '{named}', but not both.")
-
-    def value(self, key: str) -> Any:
-        """One setting as `Settings` holds it. Raises `UsageError`."""
-        return value_of(key, self.flags.get(key))
-
     def settings(self) -> Settings:
         """Every setting from the first that has it: flag, environment, file, default."""
         # The flags -m and -s are for any session, the settings of these names for one that is begun.
@@ -335,7 +331,11 @@ def with_options(
     def run(**given: Any) -> None:
         flags = {key: given.pop(key) for key in keys}
         options = Options(**{name: given.pop(name) for name in shared}, flags=flags)
-        options.check_session(given.get("name"))
+        name = given.get("name")
+        if name and options.session and name != options.session:
+            raise UsageError(f"Name one session: '{name}' or '{options.session}'.")
+        if options.latest and (named := name or options.session):
+            raise UsageError(f"Give -c, for the most recent session, or the name '{named}', but not both.")
         if our_ranks().leads:
             command(**given, options=options)
         else:

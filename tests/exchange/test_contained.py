@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.exchange import readable
-from chatcli.exchange.contained import contained
+from chatcli.exchange.readable import contained
 from tests.support.markdown import FRAGMENTS
 
 HOSTILE = [
