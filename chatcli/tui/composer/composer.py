@@ -432,43 +432,21 @@ def _keys(composer: Composer) -> KeyBindings:
         else:
             composer.send()
 
-    @keys.add("c-j")
-    @keys.add("escape", "enter", eager=True)
-    def _(event: KeyPressEvent) -> None:
-        composer.buffer.insert_text("\n")
-
-    @keys.add("tab")
-    def _(event: KeyPressEvent) -> None:
-        composer.buffer.complete()
-
-    @keys.add("up")
-    @keys.add("c-p")
-    def _(event: KeyPressEvent) -> None:
-        composer.up_or_down(-1)
-
-    @keys.add("down")
-    @keys.add("c-n")
-    def _(event: KeyPressEvent) -> None:
-        composer.up_or_down(1)
-
-    @keys.add(Keys.BracketedPaste)
-    def _(event: KeyPressEvent) -> None:
-        composer.paste(event.data)
-
-    @keys.add("c-o")
-    def _(event: KeyPressEvent) -> None:
-        composer.toggle_chip()
-
-    @keys.add("c-c", filter=has_text)
-    def _(event: KeyPressEvent) -> None:
-        composer.clear()
+    keys.add("c-j")(lambda _: composer.buffer.insert_text("\n"))
+    keys.add("escape", "enter", eager=True)(lambda _: composer.buffer.insert_text("\n"))
+    keys.add("tab")(lambda _: composer.buffer.complete())
+    for key, step in {"up": -1, "c-p": -1, "down": 1, "c-n": 1}.items():
+        keys.add(key)(lambda _, step=step: composer.up_or_down(step))
+    keys.add(Keys.BracketedPaste)(lambda event: composer.paste(event.data))
+    keys.add("c-o")(lambda _: composer.toggle_chip())
+    keys.add("c-c", filter=has_text)(lambda _: composer.clear())
+    keys.add("c-d", filter=has_text)(get_by_name("delete-char"))
 
     @keys.add("c-g", filter=~has_selection)
     @keys.add("c-x", "c-e")
     def _(event: KeyPressEvent) -> None:
         event.app.create_background_task(composer.edit())
 
-    keys.add("c-d", filter=has_text)(get_by_name("delete-char"))
     return keys
 
 

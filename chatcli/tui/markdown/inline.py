@@ -14,7 +14,6 @@ from rich.text import Text
 
 from chatcli.text import clean
 from chatcli.tui.text.console import DIM
-from chatcli.tui.text.fit import portable
 from chatcli.tui.text.wrap import last_unit
 
 CODE = Style(color="cyan")
@@ -47,13 +46,9 @@ class InlineRenderer:
         self._parser = parser
         self._plain = plain
 
-    def complete(self, block: Node) -> Text:
+    def complete(self, block: Node, translate: Callable[[str], str] = str) -> Text:
         """The text of a block to which nothing is added."""
-        return self._spans(self._nodes(block))
-
-    def cell(self, block: Node) -> Text:
-        """The text of a table's cell: beside others it has to be as wide in every terminal."""
-        return self._spans(self._nodes(block, portable))
+        return self._spans(self._nodes(block, translate))
 
     def _nodes(self, block: Node, translate: Callable[[str], str] = str) -> Sequence[Node]:
         """The inline nodes of a block; parsed only when it is to be shown."""

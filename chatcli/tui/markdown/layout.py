@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, table
+from markdown_it.rules_inline import StateInline
 from markdown_it.tree import SyntaxTreeNode as Node
 from rich import box
 from rich.console import Console
@@ -27,8 +31,8 @@ from chatcli.tui.markdown.rows import (
     prefixed,
     stack,
 )
-from chatcli.tui.markdown.rules import DECIDED_TEXT, parser, source_lines
 from chatcli.tui.text.console import DIM
+from chatcli.tui.text.fit import portable
 from chatcli.tui.text.wrap import full_breaks
 
 MAX_PROSE_COLUMNS = 100
@@ -36,6 +40,14 @@ LISTS = ("bullet_list", "ordered_list")
 CONTAINERS = (*LISTS, "list_item", "blockquote")
 # What code that is only indented is shown between.
 CODE_FENCE = "```"
+MATH = re.compile(
+    r"\$\$[^$]{1,200}\$\$|\$(?=\S)[^$\n]{0,200}?[^\s$\\]\$(?!\d)|\\\([^\\]*?(?:\\[^()][^\\]*?)*\\\)"
+    r"|\\\[[^\\]*?(?:\\[^\[\]][^\\]*?)*\\\]|\\[()\[\]]",
+)
+MATH_FENCES = {"$$": "$$", "\\[": "\\]"}
+
+# A last line that is text whatever follows: it begins with a word, not with a tag, a rule or a marker.
+DECIDED_TEXT = re.compile(r"(?!<)[\W_]*(?:[^\W_\x00-\x7f]|[^\W_]\S*?(?:[ \t]+\S|[^\x00-\x7f]))")
 TASK = re.compile(r"\[[ xX]\] (?=\S)")
 
 
@@ -270,12 +282,14 @@ class Layout:
             pad_edge=False,
             header_style="bold",
         )
+        # Beside others a cell has to be as wide in every terminal.
+        cell = partial(self._inline.complete, translate=portable)
         for head in rows[0].children:
             style = str(head.attrs.get("style", ""))
             justify = next((side for side in ("right", "center") if side in style), "left")
-            table.add_column(self._inline.cell(head), justify=justify, overflow="fold")  # type: ignore[arg-type]
+            table.add_column(cell(head), justify=justify, overflow="fold")  # type: ignore[arg-type]
         for row in rows[1:]:
-            table.add_row(*map(self._inline.cell, row.children))
+            table.add_row(*map(cell, row.children))
         options = self._console.options.update(width=max(width, 4))
         rendered = self._console.render_lines(table, options, pad=False)
         lines = [Text.assemble(*((segment.text, segment.style or "") for segment in row)) for row in rendered]
@@ -299,3 +313,58 @@ def _is_closed(node: Node) -> bool:
     """Whether a code block has the line that ends it."""
     lines = node.content.removesuffix("\n").count("\n") + 1 if node.content else 0
     return node.type == "fence" and node.map is not None and node.map[1] - node.map[0] == lines + 2
+
+
+def parser() -> MarkdownIt:
+    """Without what a later line could change: no underlined headings, no references."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["strikethrough"])
+    parser.disable(["lheading", "reference", "text_join", "inline"])
+    parser.block.ruler.before("fence", "math", math_block, {"alt": ["paragraph", "blockquote", "list"]})
+    # Not before the others, as the library has it: a line that begins another block is no table's first.
+    parser.block.ruler.before("paragraph", "table_in_text", table, {"alt": ["paragraph", "reference"]})
+    parser.inline.ruler.before("escape", "math", math_inline)
+    return parser
+
+
+def math_inline(state: StateInline, silent: bool) -> bool:
+    """A markdown-it rule: a formula in a line."""
+    formula = MATH.match(state.src, state.pos)
+    if formula is None:
+        return False
+    if not silent:
+        state.push("math", "", 0).content = formula.group()
+    state.pos = formula.end()
+    return True
+
+
+def math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A markdown-it rule: a formula on lines of its own, up to its closing sign or a blank line."""
+
+    def text(line: int) -> str:
+        return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].strip()
+
+    first = text(start)
+    closing = MATH_FENCES.get(first[:2])
+    if closing is None or state.is_code_block(start):
+        return False
+    closed_at = first.find(closing, 2)
+    if 0 <= closed_at < len(first) - 2:
+        return False
+    if silent:
+        return True
+    after = start + 1
+    while closed_at < 0 and after < end and not state.isEmpty(after):
+        if state.sCount[after] < state.blkIndent:
+            break
+        closed_at = text(after).find(closing)
+        after += 1
+    token = state.push("math_block", "", 0)
+    token.map = [start, after]
+    token.content = state.getLines(start, after, state.blkIndent, True)
+    state.line = after
+    return True
+
+
+def source_lines(source: str) -> list[str]:
+    """Lines with their ends; only a line feed ends one."""
+    return re.findall(r"[^\n]*\n|[^\n]+\Z", source)

@@ -14,9 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from chatcli.text import clean
-from chatcli.tui.markdown.layout import Layout, Page, TailState
+from chatcli.tui.markdown.layout import Layout, Page, TailState, source_lines
 from chatcli.tui.markdown.rows import BEFORE_ALL
-from chatcli.tui.markdown.rules import source_lines
 
 # A line's end as `clean` leaves it.
 LINE_END = re.compile("␍+\n")
