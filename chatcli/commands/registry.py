@@ -50,8 +50,7 @@ class Command:
     def __call__(self, handler: Handler) -> Handler:
         self.handler = handler
         self.details = self.details or " ".join((handler.__doc__ or "").split())
-        _COMMANDS[self.name] = self
-        _ALIASES.update(dict.fromkeys(self.aliases, self.name))
+        _COMMANDS.update(dict.fromkeys((self.name, *self.aliases), self))
         return handler
 
     @property
@@ -69,8 +68,8 @@ class WrongArgument(Exception):
     """A command cannot take this argument: the person is shown its usage."""
 
 
+# By name and by alias.
 _COMMANDS: dict[str, Command] = {}
-_ALIASES: dict[str, str] = {}
 
 
 command = Command
@@ -78,22 +77,21 @@ command = Command
 
 def all_commands() -> list[Command]:
     """In the order they were registered."""
-    return list(_COMMANDS.values())
+    return [known for name, known in _COMMANDS.items() if name == known.name]
 
 
 def is_command(text: str) -> bool:
     """Whether a line is a command: `/word`, not a path such as `/home/me` and not `//`."""
     word = text.split(maxsplit=1)[0] if text.strip() else ""
-    return word.startswith("/") and (word[1:] in _ALIASES or word[1:].replace("-", "").isalpha())
+    return word.startswith("/") and (word[1:] in _COMMANDS or word[1:].replace("-", "").isalpha())
 
 
 def find(name: str) -> Command:
     """The command of this name or alias. Raises `UsageError` with the nearest one."""
-    if (known := _COMMANDS.get(_ALIASES.get(name, name))) is not None:
+    if (known := _COMMANDS.get(name)) is not None:
         return known
-    names = [*_COMMANDS, *_ALIASES]
-    begins_so = [other for other in names if other.startswith(name)]
-    nearest = begins_so[:1] or difflib.get_close_matches(name, names, 1)
+    begins_so = [other for other in _COMMANDS if other.startswith(name)]
+    nearest = begins_so[:1] or difflib.get_close_matches(name, _COMMANDS, 1)
     hint = f"did you mean /{nearest[0]}?" if nearest else "/help lists them all."
     raise UsageError(f"There is no command /{name}: {hint}")
 
@@ -129,8 +127,7 @@ def is_read_only(line: str) -> bool:
     """Whether a line is a command that may run while a reply comes."""
     if not is_command(line):
         return False
-    name = line.split()[0].removeprefix("/").lower()
-    known = _COMMANDS.get(_ALIASES.get(name, name))
+    known = _COMMANDS.get(line.split()[0].removeprefix("/").lower())
     return known is not None and known.read_only
 
 
@@ -149,7 +146,7 @@ def completions(chat: LiveChat, line: str) -> list[tuple[str, int, str]]:
             if match := next((each for each in names if each.startswith(typed)), None):
                 matches.append((f"/{match}{' ' * bool(known.argument)}", -len(line), known.help))
         return matches
-    known_command = _COMMANDS.get(_ALIASES.get(name, name))
+    known_command = _COMMANDS.get(name)
     if known_command is None:
         return []
     if known_command.complete_typed is not None:

@@ -6,7 +6,6 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 import wcwidth
@@ -117,8 +116,6 @@ class Composer:
         self._changes_at_once = False
         # A sentence below the text, until that changes.
         self.notice = ""
-        # A window asks several times while the screen is drawn once.
-        self._file_sizes = lru_cache(1)(lambda text, _: mentions.sizes(text, self._folder))
         completer = ThreadedCompleter(MessageCompleter(complete_command, self._folder))
         self.buffer = MessageBuffer(self.send, history, completer)
         self.buffer.on_text_changed += lambda _: self._changed()
@@ -209,7 +206,7 @@ class Composer:
             return self.notice
         if has_open_quotes(self.buffer.text):
             return 'Enter makes a new line; """ and Enter sends'
-        return self._file_sizes(without_chips(self.buffer.text, " "), get_app().render_counter)
+        return mentions.sizes(without_chips(self.buffer.text, " "), self._folder)
 
     def _note_lines(self) -> StyleAndTextTuples:
         width = get_app().output.get_size().columns - len(INDENT) - 1

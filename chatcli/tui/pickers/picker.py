@@ -263,25 +263,18 @@ class Picker(Generic[T]):
 
 
 class Matcher:
-    """Which of many texts hold every word of a query; a longer query only searches the last matches."""
+    """Which of many texts hold every word of a query. They are read for the first one."""
 
     def __init__(self, texts: Callable[[], Iterable[str]]) -> None:
         self._texts = texts
         self._folded: list[str] | None = None
-        self._query = ""
-        self._matches: list[int] = []
 
     def find(self, query: str) -> list[int]:
         """The indices of the texts that match, in order."""
         if self._folded is None:
             self._folded = [text.casefold() for text in self._texts()]
-            self._matches = list(range(len(self._folded)))
-        folded, texts = query.casefold(), self._folded
-        matches: Iterable[int] = self._matches if folded.startswith(self._query) else range(len(texts))
-        for word in folded.split():
-            matches = [index for index in matches if word in texts[index]]
-        self._query, self._matches = folded, list(matches)
-        return self._matches
+        words = query.casefold().split()
+        return [index for index, text in enumerate(self._folded) if all(word in text for word in words)]
 
 
 def ago(when: float, now: float) -> str:
