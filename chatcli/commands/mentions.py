@@ -88,8 +88,7 @@ def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> ExpandedMe
     typed = message
     for text in quoted:
         typed = typed.replace(text, " ")
-    found = list(_named(typed, folder))
-    for name, mention in found:
+    for name, mention in _named(typed, folder):
         if mention is None and _names_file(name, folder):
             raise UsageError(
                 f"There is no file @{clean_line(name)}: correct its name, or put a space after the @ to mean "
@@ -97,7 +96,7 @@ def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> ExpandedMe
             )
     blocks: list[str] = []
     pictures: list[Image] = []
-    for mention in _distinct(mention for _, mention in found):
+    for mention in find(typed, folder):
         if images.is_image(mention.path):
             pictures.append(images.read(mention.path))
         else:
@@ -107,7 +106,11 @@ def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> ExpandedMe
 
 def find(message: str, folder: Path) -> list[Mention]:
     """The files and folders that `message` mentions, each once, in its order."""
-    return _distinct(mention for _, mention in _named(message, folder))
+    by_path: dict[Path, Mention] = {}
+    for _, mention in _named(message, folder):
+        if mention is not None:
+            by_path.setdefault(mention.path, mention)
+    return list(by_path.values())
 
 
 def _named(message: str, folder: Path) -> Iterator[tuple[str, Mention | None]]:
@@ -124,14 +127,6 @@ def _named(message: str, folder: Path) -> Iterator[tuple[str, Mention | None]]:
                 break
         else:
             yield name, None
-
-
-def _distinct(mentions: Iterable[Mention | None]) -> list[Mention]:
-    by_path: dict[Path, Mention] = {}
-    for mention in mentions:
-        if mention is not None:
-            by_path.setdefault(mention.path, mention)
-    return list(by_path.values())
 
 
 def _names_file(name: str, folder: Path) -> bool:
