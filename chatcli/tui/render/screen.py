@@ -61,7 +61,7 @@ class Screen:
         self._print_gap()
 
     def welcome(self, model: str, session: str | None, saved: int, folder: Path) -> None:
-        """Print the first lines: version, model, session, what to do next, where a first one is saved."""
+        """Print the first lines: version, model, session, what to do next, where conversations are saved."""
         label = model_label(model)
         line = Text.assemble(("chatcli ", f"bold {ACCENT}"), (__version__, DIM), ("  ·  ", DIM), label)
         if session:
@@ -71,10 +71,11 @@ class Screen:
         if model == POCKET:
             hints.append("pocket is tiny and built in: it knows what you tell it, small sums and chatcli.")
             hints.append(f"For a real model: chatcli -m {EXAMPLE_MODEL}")
+        place = clean_line(files.with_tilde(folder))
         if saved and not session:
-            hints.append(f"{count('saved session', saved)}: /resume continues one.")
+            hints.append(f"{count('saved session', saved)} in {place}: /resume continues one.")
         if not saved:
-            hints.append(f"Conversations are saved in {clean_line(files.with_tilde(folder))}")
+            hints.append(f"Conversations are saved in {place}")
         self.console.print(Sentence("\n".join(hints), DIM), crop=False)
         self.console.print()
 
