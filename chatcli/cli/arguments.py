@@ -11,6 +11,30 @@ from chatcli.command_line import command_line
 from chatcli.errors import UsageError
 
 RESUME = ("-r", "--resume")
+# First words that are commands elsewhere, and what does that here. Those that may begin a question are
+# taken for commands before one more word only.
+ELSEWHERE = {
+    "rm": "delete",
+    "ls": "list",
+    "mv": "rename",
+    "cat": "show",
+    "grep": "search",
+    "cp": "branch",
+    "fork": "branch",
+    "ps": "models",
+    "pull": "-m",
+    "run": "-m",
+    "use": "-m",
+    "remove": "delete",
+    "open": "resume",
+    "continue": "resume",
+    "load": "resume",
+    "print": "show",
+    "find": "search",
+    "settings": "config",
+    "check": "doctor",
+}
+NEVER_A_QUESTION = ("rm", "ls", "mv", "cat", "grep", "cp", "ps", "pull")
 
 
 def ordered(group: Any, args: Sequence[str], *, completing: bool = False) -> list[str]:
@@ -49,10 +73,13 @@ def ordered(group: Any, args: Sequence[str], *, completing: bool = False) -> lis
 
 def check_message(group: Any, words: Sequence[str]) -> None:
     """Raise `UsageError` for what may be a misspelt command: one word alone, or one nearly of its name."""
-    is_alone = not split_leading(options_of(group.commands["chat"]), words[1:])[2]
-    # Before more words, 'what' and 'should' are no misspelt 'chat' and 'show'.
-    similar = difflib.get_close_matches(words[0], group.commands, 1, 0.6 if is_alone else 0.82)
-    if not any(map(str.isspace, words[0])) and (similar or is_alone):
+    more = split_leading(options_of(group.commands["chat"]), words[1:])[2]
+    # Before more words, 'what' and 'should' are not misspelt 'chat' and 'show'.
+    similar = difflib.get_close_matches(words[0], group.commands, 1, 0.82 if more else 0.6)
+    if words[0] in ELSEWHERE and (len(more) < 2 or words[0] in NEVER_A_QUESTION):
+        meant = command_line(ELSEWHERE[words[0]], *more)
+        raise UsageError(f"There is no command '{words[0]}'. Did you mean: {meant}")
+    if not any(map(str.isspace, words[0])) and (similar or not more):
         hint = f"Did you mean '{similar[0]}'? " if similar else ""
         question = command_line("ask", " ".join(words))
         raise UsageError(f"There is no command '{words[0]}'. {hint}To ask it as a question: {question}")

@@ -118,6 +118,18 @@ def as_object(name: str, conversation: Conversation) -> dict[str, Any]:
 
 
 @app.command(cls=help.Command)
+def stats(name: Name, sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
+    """Show what each turn of a session reused, and its times."""
+    transcript = session_folder(sessions).read(name)
+    result = results.Stats.of(transcript.name, transcript.conversation)
+    if as_json:
+        turns = [{"turn": number, **record} for number, record in result.turns]
+        print_json({"session": transcript.name, "turns": turns})
+    else:
+        show_result(result)
+
+
+@app.command(cls=help.Command)
 def tree(name: Name, sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
     """Draw a session with its branches."""
     transcript = session_folder(sessions).read(name)

@@ -329,9 +329,7 @@ def think(chat: LiveChat, argument: str) -> Result:
 @command("stats", "", "the numbers of all turns", group="This program", read_only=True)
 def stats(chat: LiveChat, argument: str) -> Result:
     """Show each turn's hit ratio, tokens and times."""
-    turns = chat.session.conversation.turns()
-    records = [(turn.number, turn.reply.record) for turn in turns if turn.reply]
-    return Stats(str(chat.session.name), records)
+    return Stats.of(str(chat.session.name), chat.session.conversation)
 
 
 @command(

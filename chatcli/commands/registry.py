@@ -68,6 +68,28 @@ class WrongArgument(Exception):
     """A command cannot take this argument: the person is shown its usage."""
 
 
+# What people type who know Claude Code, ollama, llm or aider, and what does that here.
+ELSEWHERE = {
+    **dict.fromkeys(("cost", "usage"), "/stats shows the numbers of every turn."),
+    **dict.fromkeys(("tokens", "status", "show"), "/context shows where the tokens are, /stats every turn."),
+    **dict.fromkeys(
+        ("config", "settings"), "/set changes sampling; chatcli config, in your shell, the rest."
+    ),
+    **dict.fromkeys(("load", "models"), "/model changes the model."),
+    **dict.fromkeys(("reset", "restart"), "/new starts a new conversation."),
+    **dict.fromkeys(("history", "ls"), "/resume lists the saved sessions, /search finds words in them."),
+    "redo": "/regenerate makes another reply, /edit changes the message.",
+    **dict.fromkeys(("add", "file", "attach", "read"), "@FILE in a message attaches a file."),
+    "back": "/undo takes back the last turn, /rewind TURN goes further.",
+    "save": "Every message is saved already. /rename names the session, /export writes it to a file.",
+    "delete": "chatcli delete NAME, in your shell, deletes a session. /undo takes back the last turn.",
+    "paste": "Paste into the box. @FILE attaches a file or an image.",
+    "memory": "/system sets what the model is always told.",
+    "doctor": "Run chatcli doctor in your shell.",
+    "stop": "Esc stops a reply.",
+    "editor": "Ctrl-G opens the message in your editor.",
+    "run": "There is no shell here.",
+}
 # By name and by alias.
 _COMMANDS: dict[str, Command] = {}
 
@@ -87,11 +109,14 @@ def is_command(text: str) -> bool:
 
 
 def find(name: str) -> Command:
-    """The command of this name or alias. Raises `UsageError` with the nearest one."""
+    """The command of this name or alias. Raises `UsageError` with what does that here, or the nearest."""
     if (known := _COMMANDS.get(name)) is not None:
         return known
+    if name in ELSEWHERE:
+        raise UsageError(f"There is no command /{name}. {ELSEWHERE[name]}")
     begins_so = [other for other in _COMMANDS if other.startswith(name)]
-    nearest = begins_so[:1] or difflib.get_close_matches(name, _COMMANDS, 1)
+    # Less alike is another word: /theme is not /tree.
+    nearest = begins_so[:1] or difflib.get_close_matches(name, _COMMANDS, 1, 0.75)
     hint = f"did you mean /{nearest[0]}?" if nearest else "/help lists them all."
     raise UsageError(f"There is no command /{name}: {hint}")
 

@@ -91,6 +91,11 @@ class Stats:
     name: str
     turns: Sequence[tuple[int, ReplyRecord]]
 
+    @classmethod
+    def of(cls, name: str, conversation: Conversation) -> Stats:
+        """Those of a conversation's path."""
+        return cls(name, [(turn.number, turn.reply.record) for turn in conversation.turns() if turn.reply])
+
 
 @dataclass(frozen=True)
 class Opened:

@@ -69,6 +69,10 @@ def test_words_in_quotes_are_a_message(group: Any, question: str) -> None:
     [
         ("lst", "no command 'lst'. Did you mean 'list'?"),
         ("serach sky blue", "Did you mean 'search'?"),
+        ("rm biscuit", "There is no command 'rm'. Did you mean: chatcli delete biscuit"),
+        ("run llama3", "Did you mean: chatcli -m llama3"),
+        ("cat notes", "Did you mean: chatcli show notes"),
+        ("ls", "Did you mean: chatcli list"),
         ("frobnicate -m pocket", "To ask it as a question: chatcli ask 'frobnicate -m pocket'"),
     ],
 )
@@ -134,6 +138,14 @@ def test_a_question_without_a_command_begins_a_chat_in_a_terminal(chatcli: Progr
         terminal.line("/quit")
         assert 0 == terminal.wait_for_exit()
     assert ["What is it?"] == [turn["user"] for turn in shown(chatcli, "what-is-it")]
+
+
+def test_the_numbers_of_a_saved_session_are_shown(chatcli: Program) -> None:
+    chatcli.ask("What is it?", "-S", "notes")
+    shown = chatcli.run("stats", "notes", "--json").json()
+    assert ("notes", [1]) == (shown["session"], [turn["turn"] for turn in shown["turns"]])
+    assert shown["turns"][0]["prompt_tokens"] == shown["turns"][0]["prefilled_tokens"] > 0
+    assert "hit ratio" in chatcli.run("stats", "notes").text
 
 
 def test_dash_r_offers_a_list_and_takes_a_name(chatcli: Program) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.commands import handlers, registry
-from chatcli.commands.registry import all_commands, completions, find, is_command
+from chatcli.commands.registry import ELSEWHERE, all_commands, completions, find, is_command
 from chatcli.commands.results import PlainText, Quit
 from chatcli.conversation.tree import Message
 from chatcli.errors import UsageError
@@ -86,9 +86,23 @@ def test_an_unknown_command_names_the_nearest(typed: str, meant: str) -> None:
         find(typed)
 
 
-def test_a_command_unlike_any_points_to_the_help() -> None:
+@pytest.mark.parametrize("typed", ["zzzzzz", "theme", "permissions", "mcp", "login"])
+def test_a_command_unlike_any_points_to_the_help(typed: str) -> None:
     with pytest.raises(UsageError, match="/help lists them all"):
-        find("zzzzzz")
+        find(typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("delete", "chatcli delete NAME"), ("cost", "/stats"), ("usage", "/stats"), ("paste", "@FILE")],
+)
+def test_a_command_of_another_program_is_known_by_its_meaning(typed: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=meant):
+        find(typed)
+
+
+def test_no_command_of_another_program_is_our_own() -> None:
+    assert not {*ELSEWHERE} & {name for known in all_commands() for name in (known.name, *known.aliases)}
 
 
 @pytest.mark.parametrize("line", ["/quit", "  /quit  ", "/QUIT", "/q"])
