@@ -198,6 +198,14 @@ def new(chat: LiveChat, argument: str) -> Result:
     if name is not None and chat.session.folder.exists(name):
         raise UsageError(f"There is already a session '{name}': /resume {name} opens it.")
     notes = chat.session.new(name)
+    conversation = chat.session.log.conversation
+    kept = {
+        "the system prompt (/system off drops it)": conversation.system,
+        "what /set chose (/set KEY off drops it)": conversation.settings.keys() - {"think"},
+        "what /think chose (/think default drops it)": {"think"} & conversation.settings.keys()
+        or conversation.effort,
+    }
+    notes += [f"It keeps {each}." for each, value in kept.items() if value]
     return PlainText("\n".join(("A new conversation begins with your next message.", *notes)))
 
 

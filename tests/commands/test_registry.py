@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -307,3 +308,11 @@ def test_an_export_has_its_formats_ending_and_is_told_with_its_folder(
     dog = Chat(chat.session.folder, "dog")
     assert PlainText(f"Written to {tmp_path / name}.") == registry.run(dog, f"/export {argument}")
     assert (tmp_path / name).read_text().startswith(start)
+
+
+def test_a_new_conversation_says_what_it_keeps(chat: Chat) -> None:
+    registry.run(chat, "/system Be brief.")  # type: ignore[arg-type]
+    chat.session.log.set_settings({"temp": 0.2, "think": False})
+    kept = registry.run(chat, "/new")  # type: ignore[arg-type]
+    assert isinstance(kept, PlainText)
+    assert ["/system off", "/set KEY off", "/think default"] == re.findall(r"\((/.+?) drops it\)", kept.text)

@@ -62,11 +62,14 @@ class Pipe:
         if self._download.takes(event):
             return
         if isinstance(event, ThinkingDelta):
+            if self._open_line is not self._err:
+                self._label("Thinking:")
             self._write(self._err, event.text, DIMMED if self._dim_thinking else "{}")
             self._open_line = self._err
         elif isinstance(event, TextDelta):
             if self._open_line is self._err:
                 self.abandon()
+                self._label("Answer:")
             self._write(self._out, event.text)
             self._open_line = self._out
         elif isinstance(event, ToolCalled):
@@ -86,6 +89,11 @@ class Pipe:
             # A program has --json for that: what it reads on standard error is the thinking.
             if sentence is not None and self._err.isatty() and not self._quiet:
                 self._write(self._err, f"chatcli: {sentence}\n")
+
+    def _label(self, label: str) -> None:
+        """Tell a person without colours, or with a screen reader, thinking from the answer."""
+        if self._err.isatty():
+            self._write(self._err, f"{label}\n")
 
     def abandon(self) -> None:
         """End the line that is being written, whether its turn ended or not."""
