@@ -179,9 +179,11 @@ class TurnRecord:
         """Reused tokens divided by prompt tokens, from 0 to 1."""
         return self.reused_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        """The object that `ask --json` prints."""
-        return {**asdict(self), "hit_ratio": self.hit_ratio}
+    def as_json(self, *, brief: bool = False) -> dict[str, Any]:
+        """The object that `ask --json` prints; `brief`: without the two that have a number for each token."""
+        left_out = {"tokens", "logprobs"} if brief else set()
+        fields = {key: value for key, value in asdict(self).items() if key not in left_out}
+        return {**fields, "hit_ratio": self.hit_ratio}
 
     def numbers(self) -> ReplyRecord:
         """The part of a transcript's record that the entry itself does not contain."""

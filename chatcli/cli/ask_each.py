@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chatcli import files
+from chatcli.cli.options import Options
 from chatcli.cli.output import print_json, warn
 from chatcli.cli.process import INTERRUPTED, piped_text
 from chatcli.conversation import finish
@@ -70,9 +71,9 @@ def answers_in(session: SessionLog) -> list[str]:
 def run(
     questions: Sequence[str],
     chat: LiveChat,
-    *,
-    as_json: bool,
+    options: Options,
     images: Sequence[Image] = (),
+    *,
     quiet: bool = False,
 ) -> None:
     """Answer and print them all, each answer once all before it are printed.
@@ -86,10 +87,12 @@ def run(
     printed: list[Answered | Refused] = []
 
     def show(event: Answered | Refused) -> None:
-        if as_json:
+        if options.as_json:
             question = {"number": event.number, "question": questions[event.number - 1]}
-            answer = {"error": event.why} if isinstance(event, Refused) else event.record.as_json()
-            print_json({**question, **answer})
+            if isinstance(event, Refused):
+                print_json({**question, "error": event.why})
+            else:
+                print_json({**question, **event.record.as_json(brief=options.json_brief)})
         else:
             if printed:
                 print(SEPARATOR)

@@ -106,8 +106,8 @@ class ChatByDefault(help.Group):
 class JsonLines:
     """Prints what happens in a conversation: a turn's record when it ends, notices to standard error."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet = quiet
+    def __init__(self, *, brief: bool = False, quiet: bool = False) -> None:
+        self._brief, self._quiet = brief, quiet
         self._record: TurnRecord | None = None
         self._download = DownloadProgress(sys.stderr)
 
@@ -120,7 +120,7 @@ class JsonLines:
             self._record = event.record
         elif isinstance(event, Alternatives):
             self._record = None
-            print_json({"alternatives": [record.as_json() for record in event.records]})
+            print_json({"alternatives": [record.as_json(brief=self._brief) for record in event.records]})
         elif isinstance(event, Settled) and self._record is not None:
             self._record.add(event)
         elif isinstance(event, Notice):
@@ -132,7 +132,7 @@ class JsonLines:
 
     def end_turn(self) -> None:
         if self._record is not None:
-            print_json(self._record.as_json())
+            print_json(self._record.as_json(brief=self._brief))
 
     def result(self, result: Result) -> None:
         if isinstance(result, PlainText):
@@ -265,7 +265,8 @@ def converse(options: Options, request: SessionRequest, text: str = "") -> None:
             from chatcli.tui.render.pipe import Pipe
 
             report(chat.notes())
-            screen = JsonLines() if options.as_json else Pipe(context=chat.model.context_size)
+            brief = options.json_brief
+            screen = JsonLines(brief=brief) if options.as_json else Pipe(context=chat.model.context_size)
             script.run(piped_lines(), chat, screen)
     finally:
         close(chat)
@@ -332,7 +333,7 @@ def ask(
         is_new = not live_chat.session.log.is_saved
         try:
             report(() if quiet else live_chat.notes())
-            ask_each.run(questions, live_chat, as_json=options.as_json, images=images, quiet=quiet)
+            ask_each.run(questions, live_chat, options, images, quiet=quiet)
         finally:
             log = live_chat.session.log
             begun = log if is_new and log.is_saved else None
@@ -364,7 +365,7 @@ def answer(
         report(() if quiet else chat.notes)
         dims = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         screen = (
-            JsonLines(quiet=quiet)
+            JsonLines(brief=options.json_brief, quiet=quiet)
             if options.as_json
             else Pipe(context=lambda: chat.context, dim_thinking=dims, quiet=quiet)
         )

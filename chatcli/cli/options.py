@@ -268,6 +268,9 @@ class Options:
         False
     )
     as_json: JsonOption = False
+    json_brief: Annotated[
+        bool, typer.Option("--json-brief", help="Print JSON without tokens and logprobs.")
+    ] = False
     flags: Mapping[str, Any] = field(default_factory=dict)
 
     def settings(self) -> Settings:
@@ -331,6 +334,7 @@ def with_options(
     def run(**given: Any) -> None:
         flags = {key: given.pop(key) for key in keys}
         options = Options(**{name: given.pop(name) for name in shared}, flags=flags)
+        options = replace(options, as_json=options.as_json or options.json_brief)
         name = given.get("name")
         if name and options.session and name != options.session:
             raise UsageError(f"Name one session: '{name}' or '{options.session}'.")

@@ -130,6 +130,12 @@ def check_that_every_field_is_true(runs: ThreeRuns) -> None:
         assert beyond < turn["settled_tokens"] <= beyond + token_count(reply_start, model)
 
 
+def test_brief_json_has_no_number_for_each_token(chatcli: Program) -> None:
+    brief = chatcli.run("ask", "Hello", "-n", "3", "-m", chatcli.model, "--json-brief").json()
+    whole = chatcli.ask("Hello", "-n", "3")
+    assert {"tokens", "logprobs"} == whole.keys() - brief.keys() and brief["generated_tokens"] == 3
+
+
 @pytest.mark.slow
 def test_generated_tokens_decode_to_the_thinking_and_the_text(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, models / "speaker")
