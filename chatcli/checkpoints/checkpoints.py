@@ -245,10 +245,6 @@ class Checkpoints:
 
     # Generate
 
-    def rewind(self) -> None:
-        """Bring the live cache back to the last checkpoint that it can go to, whatever was run since."""
-        self.worker.call(self.live.rewind)
-
     def leave_live_cache(self) -> None:
         """Leave the live cache to the reply that is generated on it, and go on from the last checkpoint."""
         self.worker.call(self.live.leave_to_reply)

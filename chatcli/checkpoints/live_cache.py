@@ -20,6 +20,7 @@ from chatcli.engine import generate
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
+from chatcli.kv.leaf import OffsetRows, Window, leaves, rows_in, windows_in
 from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.model import device
@@ -95,15 +96,13 @@ class LiveCache:
         self._begin_anew()
         stateful = prompt_cache.has_state(self.cache)
         by_offset = prompt_cache.rewinds_by_offset(self.cache)
+        rewinds = all(isinstance(leaf, OffsetRows | Window) for leaf in rows_in(self.cache))
         # The layers of a pipeline's ranks may be of several kinds.
         self.traits = CacheTraits(
             stateful,
             by_offset=all(ranks.all_gather(by_offset)),
-            within_replies=ranks.size == 1
-            and (by_offset or stateful)
-            and prompt_cache.rewinds_within_runs(self.cache),
+            within_replies=ranks.size == 1 and rewinds and (by_offset or stateful),
             keeps_states=any(ranks.all_gather(stateful)),
-            decodes_as_prefilled=prompt_cache.decodes_as_prefilled(self.cache),
             step=loaded.prefill_step,
         )
 
@@ -223,12 +222,15 @@ class LiveCache:
         elif self.traits.stateful:
             state, scalars = self._stored_state(store, path)
         with store.rows(path) as rows:
-            try:
-                self._expected.check_rows(rows)
-            except SegmentDamaged as error:
-                store.set_aside_rows(rows)
-                raise SegmentDamaged(f"damaged: {error}") from error
-            self._keep_shared_rows(path)
+            self._check(store, rows)
+            # Rows that the live cache shares with the path are not read again; the others are freed.
+            shared = path.upto(common_prefix(path.ids, self.position.path.ids))
+            live, seconds = self.cache, self._seconds
+            self._begin_anew()
+            if shared:
+                prompt_cache.move_rows(live, self.cache, shared.end)
+                self._seconds = seconds
+            del live
             try:
                 with self._given_up_if_out_of_memory(), device.explained():
                     prompt_cache.fill(self.cache, rows, state, scalars)
@@ -258,14 +260,13 @@ class LiveCache:
             raise SegmentDamaged(f"damaged: {error}") from error
         return state, scalars
 
-    def _keep_shared_rows(self, path: TokenPath) -> None:
-        """A new cache with the rows that the live one shares with a path: they are not read again."""
-        shared = path.upto(common_prefix(path.ids, self.position.path.ids))
-        live, seconds = self.cache, self._seconds
-        self._begin_anew()
-        if shared:
-            prompt_cache.move_rows(live, self.cache, shared.end)
-            self._seconds = seconds
+    def _check(self, store: SegmentStore, rows: Rows) -> None:
+        """Raises `SegmentDamaged` where these are not rows of this model's cache; they are set aside."""
+        try:
+            self._expected.check_rows(rows)
+        except SegmentDamaged as error:
+            store.set_aside_rows(rows)
+            raise SegmentDamaged(f"damaged: {error}") from error
 
     def _borrow(self, plan: Plan) -> int:
         """Add the rows of another conversation that begin as what follows a plan's segments.
@@ -293,11 +294,7 @@ class LiveCache:
         log = RowLog()
         try:
             with rows, self._given_up_if_out_of_memory(), device.explained():
-                try:
-                    self._expected.check_rows(rows)
-                except SegmentDamaged:
-                    self.store.set_aside_rows(rows)
-                    return 0
+                self._check(self.store, rows)
                 prompt_cache.append(self.cache, log, rows, state, scalars)
                 self._expected.try_out(self.cache)
         except (SegmentDamaged, OSError, *MISMATCH_ERRORS):
@@ -387,8 +384,10 @@ class LiveCache:
         # The others send nothing before rank 0 has come to the end of the reply too.
         if self._ranks.size > 1:
             self._ranks.check_same(hashlib.sha256(json.dumps(run).encode()).hexdigest())
-        if all(self._ranks.all_gather(self.traits.decodes_as_prefilled and log.complete)):
-            prompt_cache.reorder_windows(self.cache)
+        as_prefilled = all(leaf.decodes_as_prefilled for leaf in leaves(self.cache))
+        if all(self._ranks.all_gather(as_prefilled and log.complete)):
+            for window in windows_in(self.cache):
+                window.reorder()
             self.position = replace(self.position, ahead=run, log=log, reply_start=reply_start)
 
     def leave_to_reply(self) -> None:

@@ -80,15 +80,13 @@ class CacheTraits:
 
     `stateful`: it has leaves without rows. `by_offset`: its offset is all that going back takes.
     `within_replies`: it goes back to any token of a reply, or to a state there. `keeps_states`: with several
-    ranks, some rank's is `stateful`. `decodes_as_prefilled`: rows of generated tokens are those of a prefill,
-    but for rounding. A prefill takes `step` tokens at a time.
+    ranks, some rank's is `stateful`. A prefill takes `step` tokens at a time.
     """
 
     stateful: bool
     by_offset: bool
     within_replies: bool
     keeps_states: bool
-    decodes_as_prefilled: bool
     step: int
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from chatcli.checkpoints.live_cache import NO_STATE, LiveCache, Unwritten
 from chatcli.checkpoints.plan import reply_path
 from chatcli.kv import prompt_cache
+from chatcli.kv.leaf import windows_in
 from chatcli.kv.prompt_cache import RowLog, Snapshot
 from chatcli.store.segments.container import Tensors
 from chatcli.store.segments.null import NullStore
@@ -77,7 +78,7 @@ class CheckpointWriter:
         store, cache, path, size = self._store, self._live.cache, run[-1].path, 0
         first = len(path) - len(run) + 1
         missing = store.missing(path)
-        if prompt_cache.keeps_all_rows(cache):
+        if not windows_in(cache):
             # Another process evicted or deleted rows of the live path: without them the rest is lost too.
             for earlier in (path.upto(depth) for depth in missing if depth < first):
                 rows = prompt_cache.segment_rows(cache, RowLog(), earlier[-1].start, earlier.end)

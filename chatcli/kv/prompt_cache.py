@@ -118,19 +118,9 @@ def has_state(cache: PromptCache) -> bool:
     return bool(states_in(cache))
 
 
-def keeps_all_rows(cache: PromptCache) -> bool:
-    """Whether the rows of all past tokens are still there: no leaf is a window."""
-    return not windows_in(cache)
-
-
 def rewinds_by_offset(cache: PromptCache) -> bool:
     """Whether a snapshot takes no memory, because every leaf goes back by its offset alone."""
     return all(isinstance(leaf, OffsetRows) for leaf in leaves(cache))
-
-
-def decodes_as_prefilled(cache: PromptCache) -> bool:
-    """Whether rows of tokens that were generated are those of a prefill, but for rounding."""
-    return all(leaf.decodes_as_prefilled for leaf in leaves(cache))
 
 
 def can_merge(cache: PromptCache) -> bool:
@@ -209,8 +199,8 @@ class RowLog:
                 ordered = window.in_order()
                 self.complete &= all(rows.shape[2] >= count for _, rows in ordered)
                 self.add(window.number, [(name, rows[..., -count:, :]) for name, rows in ordered])
-        if reorder:
-            reorder_windows(cache)
+            if reorder:
+                window.reorder()
 
     def add(self, number: int, rows: NamedArrays) -> None:
         """Keep rows of a leaf, copied, so that the buffers that they lie in can be freed."""
@@ -261,12 +251,6 @@ class RowLog:
         """The rows, an array of shape (batch, heads, tokens, ...) per name; the log is empty then."""
         pieces, self._pieces = self._pieces, {}
         return {name: mx.concatenate(parts, axis=2) for name, parts in pieces.items()}
-
-
-def reorder_windows(cache: PromptCache) -> None:
-    """Put the windows' rows in temporal order, as those of a restored cache are."""
-    for window in windows_in(cache):
-        window.reorder()
 
 
 # To and from disk
@@ -426,11 +410,6 @@ def rewind(cache: PromptCache, to: Snapshot) -> None:
     for leaf in leaves(cache):
         if leaf.number in to.parts:
             leaf.rewind(to.parts[leaf.number])
-
-
-def rewinds_within_runs(cache: PromptCache) -> bool:
-    """Whether `rewind_run` can bring a cache of these classes back."""
-    return all(isinstance(leaf, OffsetRows | Window) for leaf in rows_in(cache))
 
 
 def rewind_run(

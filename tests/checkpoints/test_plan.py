@@ -29,7 +29,6 @@ ANY_TOKEN = CacheTraits(
     by_offset=True,
     within_replies=True,
     keeps_states=False,
-    decodes_as_prefilled=True,
     step=STEP,
 )
 WINDOWS = replace(ANY_TOKEN, by_offset=False, within_replies=False)

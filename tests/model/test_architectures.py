@@ -325,7 +325,7 @@ def save_conversation(shared_setup: SharedSetup, case: str, folder: Path) -> Gen
         assert classes_of(case) == process.classes
         process.prefill(PROMPT, BOUNDARIES)
         generated = process.say(PROMPT, BOUNDARIES[-1])
-        process.checkpoints.rewind()
+        process.checkpoints.worker.call(process.checkpoints.live.rewind)
         assert generated[:SHORT_REPLY_TOKENS] == process.say(PROMPT, BOUNDARIES[-1], SHORT_REPLY_TOKENS)
     return generated
 
@@ -409,7 +409,7 @@ def test_a_reply_that_is_longer_than_a_cut_goes_on_open_as_reopened(
         assert len(segments) == len(LONG_BOUNDARIES) + 4 + 2 + 1
         process.advance(segments)
         expected = process.say(prompt, boundaries[-1], SHORT_REPLY_TOKENS)
-        process.checkpoints.rewind()
+        process.checkpoints.worker.call(process.checkpoints.live.rewind)
         assert expected == process.say(prompt, boundaries[-1], SHORT_REPLY_TOKENS)
     with Process(shared_setup, case, tmp_path) as process:
         assert boundaries[-1] == process.advance(segments)
