@@ -136,7 +136,7 @@ def test_other_requests_get_tokens_while_a_long_conversation_is_rendered(tmp_pat
         counted = []
         for _ in range(4):
             time.sleep(0.1)
-            counted.append(len(served.engine._running[0].record.tokens))
+            counted.append(len(next(iter(served.engine._replies)).record.tokens))
         slow.cancelled.set()
         first.cancelled.set()
     assert counted[0] < counted[-1]
