@@ -161,7 +161,10 @@ class Template(ConversationRenderer):
             add(self._ask_recent(messages, recent))
         for count in recent:
             if count not in prefixes:
-                add({count: self._ask(messages[:count])})
+                # Later messages changed the text, such as the next question after thinking and tool calls.
+                path = messages[:count]
+                found = self._ask_recent(path, [count]) if count < len(messages) else {}
+                add(found or {count: self._ask(path)})
         return prefixes
 
     def _is_local(self, messages: Sequence[Message]) -> bool:
@@ -217,7 +220,13 @@ class Template(ConversationRenderer):
         starts = {count: questions[at] for count, at in starts.items() if at >= 0}
         if not starts:
             return {}
-        later = [Message("assistant", INVENTED_TEXTS[0]), INVENTED_QUESTION] * RECENT_MESSAGES
+        whole_path = [*messages, *next_input(messages)]
+        later = [Message("assistant", INVENTED_TEXTS[0]), INVENTED_QUESTION]
+        if whole_path[-1].role == "tool":
+            # A question would end the tool loop, and templates drop the loop's thinking there.
+            call = Message("assistant", "", tool_calls=(INVENTED_CALL,))
+            later = [call, Message("tool", INVENTED_TEXTS[0], tool_call_id=INVENTED_CALL.id)]
+        whole_path += later * RECENT_MESSAGES
         whole: Encoded | None = None
         found: dict[int, StablePrefix] = {}
         # For the previous count: where its recent messages began (0: there is none), and by how many
@@ -228,7 +237,7 @@ class Template(ConversationRenderer):
             asked: list[tuple[int, bool, list[Continuation]]] = []
             conversations: list[SafeConversation] = []
             if whole is None:
-                conversations.append((self._safe_path([*messages, *next_input(messages), *later]), True))
+                conversations.append((self._safe_path(whole_path), True))
             for count, start in list(starts.items())[at : at + BATCH]:
                 last = messages[count - 1]
                 recent = [*safe[:first], *safe[start:count]]

@@ -12,7 +12,7 @@ from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ChatcliError, ContextFull
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
 from chatcli.serve.content import ContentReader, newest_images, texts_and_pictures
-from chatcli.serve.openai import chosen_tools, tool_object
+from chatcli.serve.openai import CANNOT, chosen_tools, tool_object
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import (
     CHANGING_SYSTEM,
@@ -219,8 +219,8 @@ def read_request(body: Fields) -> ReplyRequest:
         if budget is not None and budget < 0:
             raise thinking.wrong("budget_tokens", "must be a whole number ≥ 0")
     output = body.object("output_config") or Fields({})
-    output.refuse("format", "is not supported: structured output is not available")
-    body.refuse("output_format", "is not supported: structured output is not available")
+    output.refuse("format", CANNOT)
+    body.refuse("output_format", CANNOT)
     return ReplyRequest(
         messages=in_order_messages,
         tools=_read_tools(body),

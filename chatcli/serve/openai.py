@@ -194,7 +194,7 @@ class ChatCompletion(Completion):
             if not 0 <= top <= MAX_TOP_LOGPROBS:
                 raise body.wrong("top_logprobs", f"must be a whole number from 0 to {MAX_TOP_LOGPROBS}")
         body.need("messages", list)
-        reader = ContentReader("a text or an image")
+        reader = ContentReader("text or an image")
         messages = list(read_messages(body.objects("messages"), reader))
         tools = []
         for tool in body.objects("tools"):

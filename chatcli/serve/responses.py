@@ -93,7 +93,7 @@ class Responses(Exchange):
         body.refuse("background", openai.CANNOT)
         body.refuse("top_logprobs", "is not supported here: use /v1/chat/completions")
         openai.refuse_format((body.object("text") or Fields({})).object("format"))
-        reader = ContentReader("a text or an image")
+        reader = ContentReader("text or an image")
         system = Message("system", body.get("instructions", str) or "")
         tools = list(self._read_tools(body))
         if isinstance(text := body.values.get("input"), str):
