@@ -112,16 +112,16 @@ class Chatcli(Contender):
         """The session with the path that the request goes on from, or a new one, with its head there."""
         path = request.user_messages[:-1]
         holders = (opened for opened in self._sessions if path and path in opened.heads)
-        opened = next(holders, None) or self._new_session(request.system)
+        opened = next(holders, None)
+        if opened is None:
+            folder = SessionFolder(self._folder)
+            name = folder.free_name("bench")
+            session = folder.create(name, model=self.loaded.name, system=request.system)
+            date, cache = session.conversation.date, self._template_cache
+            opened = OpenSession(session, Template(self.loaded.tokenizer, date, None, cache))
+            self._sessions.append(opened)
         opened.session.move_head(opened.heads.get(path), saved=False)
         return opened, self._context(opened, Sampling(max_tokens=len(script)))
-
-    def _new_session(self, system: str) -> OpenSession:
-        folder = SessionFolder(self._folder)
-        session = folder.create(folder.free_name("bench"), model=self.loaded.name, system=system)
-        template = Template(self.loaded.tokenizer, session.conversation.date, None, self._template_cache)
-        self._sessions.append(OpenSession(session, template))
-        return self._sessions[-1]
 
     def _context(self, opened: OpenSession, sampling: Sampling) -> TurnContext:
         session = opened.session

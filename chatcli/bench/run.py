@@ -76,10 +76,15 @@ def run(
         reply = setup.worker.call(script, setup.loaded.tokenizer, workload.reply)
         setup = replace(setup, loaded=setup.worker.call(scripted, setup.loaded, reply))
         with contextlib.ExitStack() as stack:
-            chosen = []
-            for contender in _selected(contenders(setup), plan.only):
+            reference, *others = contenders(setup)
+            for contender in (reference, *others):
                 stack.callback(contender.close)
-                chosen.append(contender)
+            for part in plan.only:
+                if not any(part in other.name for other in others):
+                    names = ", ".join(f"'{other.name}'" for other in others)
+                    raise UsageError(f"There is no contender '{part}': choose among {names}.")
+            only = [other for other in others if any(part in other.name for part in plan.only)]
+            chosen = [reference, *(only or others)]
             result = race(chosen, workload.steps, reply, plan.repeats, progress)
         return Outcome(workload, setup.loaded.name, result)
 
@@ -112,17 +117,6 @@ def scripted(loaded: LoadedModel, reply: Script) -> LoadedModel:
     """The model, following a script. Makes an array, so it runs on the worker."""
     vocabulary = len(loaded.tokenizer.get_vocab())
     return replace(loaded, model=Scripted(loaded.model, vocabulary, reply.ids))
-
-
-def _selected(contenders: Iterator[Contender], only: Sequence[str]) -> list[Contender]:
-    """The reference and those with one of `only` in their names. Raises `UsageError`."""
-    reference, *others = contenders
-    for part in only:
-        if not any(part in contender.name for contender in others):
-            names = ", ".join(f"'{contender.name}'" for contender in others)
-            raise UsageError(f"There is no contender '{part}': choose among {names}.")
-    chosen = [other for other in others if not only or any(part in other.name for part in only)]
-    return [reference, *chosen]
 
 
 def device() -> str:

@@ -131,14 +131,7 @@ def mlx() -> Iterator[Finding]:
         todo = f"Install it again: {pip(f'install --force-reinstall {package}')}"
         yield problem("device", f"MLX does not work: {error}", todo)
         return
-    yield _device(probed)
-    if not probed["right"]:
-        todo = f"Install MLX again: {pip(f'install -U {package}')}"
-        yield problem("matmul", f"a product of {SIDE} x {SIDE} is wrong", todo)
-
-
-def _device(probed: dict[str, Any]) -> Finding:
-    """The device, its memory, and how much of it MLX is advised to use, where it says so."""
+    # The device, its memory, and how much of it MLX is advised to use, where it says so.
     info = probed["info"]
     total = info.get("memory_size") or info.get("total_memory")
     limit = info.get("max_recommended_working_set_size")
@@ -150,8 +143,12 @@ def _device(probed: dict[str, Any]) -> Finding:
             "There seems to be an NVIDIA GPU. To use it, remove mlx-cpu and install MLX for it "
             f"('mlx[cuda12]' for an older driver): {pip('install')} 'mlx[cuda13]'"
         )
-        return advice("device", ", ".join(parts), todo, **probed)
-    return ok("device", ", ".join(parts), **probed)
+        yield advice("device", ", ".join(parts), todo, **probed)
+    else:
+        yield ok("device", ", ".join(parts), **probed)
+    if not probed["right"]:
+        todo = f"Install MLX again: {pip(f'install -U {package}')}"
+        yield problem("matmul", f"a product of {SIDE} x {SIDE} is wrong", todo)
 
 
 def mlx_lm() -> Iterator[Finding]:

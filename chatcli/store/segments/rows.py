@@ -55,7 +55,16 @@ class Rows:
         self.pieces = list(pieces)
         self.count = sum(piece.count for piece in pieces)
         for piece in self.pieces:
-            _check_alike(self.pieces[0], piece)
+            tensors, others = piece.file.tensors, self.pieces[0].file.tensors
+            if tensors.keys() != others.keys():
+                raise SegmentDamaged("it holds other arrays than the segments before it")
+            for name in tensors.keys() - {TOKENS}:
+                shape, other = tensors[name].shape, others[name].shape
+                same_type = tensors[name].dtype == others[name].dtype
+                # All dimensions but the number of rows.
+                same_shape = (*shape[:-2], *shape[-1:]) == (*other[:-2], *other[-1:])
+                if not (same_type and same_shape and len(shape) > 1 and shape[-2] == piece.length):
+                    raise SegmentDamaged(f"its {name} does not fit the segments before it")
 
     @property
     def seconds(self) -> float:
@@ -136,19 +145,6 @@ def _buffers(array: Array, start: int, end: int) -> Buffers:
         return []
     data, head = array.reshape(-1).view(np.uint8).data, array.shape[-2] * row
     return [data[at + start * row : at + end * row] for at in range(0, len(data), head)]
-
-
-def _check_alike(first: Piece, piece: Piece) -> None:
-    tensors, others = piece.file.tensors, first.file.tensors
-    if tensors.keys() != others.keys():
-        raise SegmentDamaged("it holds other arrays than the segments before it")
-    for name in tensors.keys() - {TOKENS}:
-        shape, other = tensors[name].shape, others[name].shape
-        same_type = tensors[name].dtype == others[name].dtype
-        # All dimensions but the number of rows.
-        same_shape = (*shape[:-2], *shape[-1:]) == (*other[:-2], *other[-1:])
-        if not (same_type and same_shape and len(shape) > 1 and shape[-2] == piece.length):
-            raise SegmentDamaged(f"its {name} does not fit the segments before it")
 
 
 def joined(rows: Rows, name: str) -> Array:

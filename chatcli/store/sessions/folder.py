@@ -373,9 +373,15 @@ class SessionFile(SessionLog):
             self._check_ours()
             try:
                 files.write_all(self._descriptor, data)
-                if flush:
-                    self._flush(wait)
-                    self._note_last_written()
+                if flush and self._is_published:  # else all of it is flushed at once
+                    flushing, self._flushing = self._flushing, None
+                    if flushing is not None:
+                        flushing.result()  # raises what the flusher's thread met
+                    if wait:
+                        files.flush(self._descriptor)
+                    else:
+                        self._flushing = self._flusher.submit(files.flush, self._descriptor)
+                    listing.note_last_written(self.location.parent, self.name)
             except BaseException:
                 self._torn = True
                 with contextlib.suppress(OSError):
@@ -393,23 +399,7 @@ class SessionFile(SessionLog):
         self.location.unlink()
         path.parent.flush()
         self.location, self._is_published = path, True
-        self._note_last_written()
-
-    def _note_last_written(self) -> None:
-        if self._is_published:
-            listing.note_last_written(self.location.parent, self.name)
-
-    def _flush(self, wait: bool) -> None:
-        """Flush to the disk, now or on the flusher's thread, whose error the next flush raises."""
-        if not self._is_published:
-            return  # all of it is flushed at once
-        flushing, self._flushing = self._flushing, None
-        if flushing is not None:
-            flushing.result()
-        if wait:
-            files.flush(self._descriptor)
-        else:
-            self._flushing = self._flusher.submit(files.flush, self._descriptor)
+        listing.note_last_written(self.location.parent, self.name)
 
     def _check_ours(self) -> None:
         """Raise `FolderError` if the file at the session's path is another one, or was changed."""
