@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -98,7 +98,18 @@ def locate(folder: Location, path: TokenPath) -> list[RowsFile]:
     depth = 0
     depths = {segment.id[:NAME_DIGITS]: number for number, segment in enumerate(path, start=1)}
     while depth < len(path):
-        candidates = _candidates(folder, path.after(depth), depths, depth)
+        rest = path.after(depth)
+        same_start = [
+            (file, depths.get(last, 0) - depth)
+            for file, first, last in _same_key(folder, rest)
+            if first == rest[0].id[:NAME_DIGITS]
+        ]
+        candidates = [RowsFile(file, segments, True) for file, segments in same_start if segments > 0]
+        # Other paths through the same segment: there may be hundreds of them, and one will do.
+        others = [file for file, segments in same_start if segments <= 0]
+        for file in others[: MAX_CANDIDATES if candidates else 8 * MAX_CANDIDATES]:
+            if count := _shared_segments(file, rest):
+                candidates.append(RowsFile(file, count, False))
         longest = max(candidates, key=lambda file: (file.segments, file.whole), default=None)
         if longest is None:
             break
@@ -110,27 +121,6 @@ def locate(folder: Location, path: TokenPath) -> list[RowsFile]:
 def covered(located: Iterable[RowsFile]) -> int:
     """How many leading segments of a path these files hold."""
     return sum(file.segments for file in located)
-
-
-def _candidates(
-    folder: Location, path: TokenPath, depths: Mapping[str, int], before: int
-) -> Iterator[RowsFile]:
-    """The files that begin with the first segment of a path.
-
-    The path is the end of one whose segments have these `depths`, after the first `before`.
-    """
-    same_start = [
-        (file, depths.get(last, 0) - before)
-        for file, first, last in _same_key(folder, path)
-        if first == path[0].id[:NAME_DIGITS]
-    ]
-    whole = [RowsFile(file, segments, True) for file, segments in same_start if segments > 0]
-    yield from whole
-    # Other paths through the same segment: there may be hundreds of them, and one will do.
-    others = [file for file, segments in same_start if segments <= 0]
-    for file in others[: MAX_CANDIDATES if whole else 8 * MAX_CANDIDATES]:
-        if count := _shared_segments(file, path):
-            yield RowsFile(file, count, False)
 
 
 def _same_key(folder: Location, path: TokenPath) -> Iterator[tuple[Location, str, str]]:

@@ -88,10 +88,19 @@ def find(
         raise UsageError("There is nothing to search for: give a word.")
     for name, last_used, data in listing.contents(Location.of(folder), report):
         try:
-            if conversation := _candidate(name, data, query):
-                yield from _hits(name, last_used, conversation, query, thinking)
+            conversation = _candidate(name, data, query)
         except ChatcliError as error:
             report(str(error))
+            continue
+        on_path = {entry.id for entry in conversation.path()} if conversation else set[str]()
+        turns: dict[str | None, int] = {None: 0}
+        for entry in conversation.entries.values() if conversation else ():
+            role, created = entry.message.role, entry.created
+            turns[entry.id] = turn = turns[entry.parent] + (role == "user")
+            if query.held_by(text := _text(entry, thinking)):
+                excerpt = _excerpt(text, query)
+                marks, is_on_path = tuple(_marks(excerpt, query)), entry.id in on_path
+                yield Hit(name, turn, role, entry.id, is_on_path, excerpt, last_used, created, marks)
 
 
 def newest(hits: Iterator[Hit], words: Sequence[str], limit: int | None) -> SearchResult:
@@ -185,30 +194,6 @@ def _text(entry: Entry, thinking: bool) -> str:
     if not thinking or not message.thinking:
         return message.content
     return f"{message.content}\n\n{message.thinking}"
-
-
-def _hits(
-    name: str, last_used: float, conversation: Conversation, query: Query, thinking: bool
-) -> Iterator[Hit]:
-    """The hits of one session, oldest message first."""
-    on_path = {entry.id for entry in conversation.path()}
-    turns: dict[str | None, int] = {None: 0}
-    for entry in conversation.entries.values():
-        role = entry.message.role
-        turns[entry.id] = turns[entry.parent] + (role == "user")
-        if query.held_by(text := _text(entry, thinking)):
-            excerpt = _excerpt(text, query)
-            yield Hit(
-                name,
-                turns[entry.id],
-                role,
-                entry.id,
-                entry.id in on_path,
-                excerpt,
-                last_used,
-                entry.created,
-                tuple(_marks(excerpt, query)),
-            )
 
 
 def _excerpt(text: str, query: Query) -> str:

@@ -134,7 +134,10 @@ class _Reader:
                 self._problem("is damaged: skipped")
                 del self._parts[identifier]
                 continue
-            if not self._goes_on_from(head, identifier):
+            # Of several replies at once the head goes to the first, and never to one beside the conversation.
+            question = self._tree.entries[identifier].parent
+            is_whole = head is not None and head not in self._interrupted
+            if head != question and not (is_whole and self._tree.entries[head or ""].parent == question):
                 self._tree.head = head
             self._interrupted.add(identifier)
         self._unread.clear()
@@ -167,16 +170,6 @@ class _Reader:
                 message=replace(entry.message, content=content, thinking=thinking),
                 record={**entry.record, "generated": generated},
             )
-
-    def _goes_on_from(self, head: str | None, reply: str) -> bool:
-        """Whether an interrupted reply answers the head, or what the head answers.
-
-        Of several at once the first does; a reply to a question that is asked beside the head does not.
-        """
-        question = self._tree.entries[reply].parent
-        return head == question or (
-            head is not None and head not in self._interrupted and self._tree.entries[head].parent == question
-        )
 
     def _problem(self, what: str) -> None:
         self._problems.append(f"line {self._number} of the session '{self._name}' {what}")
