@@ -151,7 +151,7 @@ class Store(RuleBasedStateMachine):
     @rule(data=st.data())
     def reopen(self, data: st.DataObject) -> None:
         """Open a session again, and put its missing checkpoints."""
-        saved_conversations = [conversation for conversation in self.conversations if conversation.session]
+        saved_conversations = [conversation for conversation in self.conversations if conversation.saved]
         if saved_conversations:
             self.put_missing(data.draw(st.sampled_from(saved_conversations)))
 
@@ -194,10 +194,10 @@ class Store(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
-        saved_conversations = [conversation for conversation in self.conversations if conversation.session]
+        saved_conversations = [conversation for conversation in self.conversations if conversation.saved]
         if saved_conversations:
             conversation = data.draw(st.sampled_from(saved_conversations))
-            conversation.session = False
+            conversation.saved = False
             maintenance.delete(SessionFolder(self.folder), conversation.name)
             self.keep_named()
 
@@ -205,7 +205,7 @@ class Store(RuleBasedStateMachine):
         named_ids = {
             name
             for conversation in self.conversations
-            if conversation.session
+            if conversation.saved
             for name in self.segment_ids(conversation)
         }
         self.rows &= named_ids
