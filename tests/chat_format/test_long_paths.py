@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.chat_format.template import Template
+from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.conversation.images import read
 from chatcli.conversation.tree import Message
 from chatcli.errors import TemplateStopped
@@ -29,6 +29,20 @@ ENOUGH = range(17, COUNT, 23)
 
 def letters(count: int) -> list[Message]:
     return [Message("assistant" if number % 2 else "user", "x") for number in range(count)]
+
+
+def tool_loops(count: int) -> list[Message]:
+    """At least `count` messages: questions that are answered after a tool was called twice."""
+    path: list[Message] = []
+    while len(path) < count:
+        number = len(path)
+        path.append(Message("user", f"{number}?"))
+        for call_id in (f"a_{number}", f"b_{number}"):
+            call = ToolCall("weather", f'{{"city": "{number}"}}', call_id)
+            path.append(Message("assistant", "", "So.", tool_calls=(call,)))
+            path.append(Message("tool", f"{number} degrees", tool_call_id=call_id))
+        path.append(Message("assistant", f"{number}."))
+    return path
 
 
 def one_by_one(template: Template, path: list[Message], counts: range) -> list[int]:
@@ -61,14 +75,7 @@ def test_many_boundaries_equal_those_found_one_by_one_if_the_template_looks_far_
 def test_many_boundaries_of_a_tool_loop_equal_those_found_one_by_one(tmp_path: Path) -> None:
     tiny.write_tokenizer(tmp_path, QWEN3_TOOLS, [*tiny.SPECIAL, *TOOL_MARKS])
     tokenizer = load_tokenizer(tmp_path)
-    path: list[Message] = []
-    while len(path) < COUNT:
-        number = len(path)
-        call = ToolCall("weather", f'{{"city": "{number}"}}', f"call_{number}")
-        path.append(Message("user", f"{number}?"))
-        path.append(Message("assistant", "", "So.", tool_calls=(call,)))
-        path.append(Message("tool", f"{number} degrees", tool_call_id=call.id))
-        path.append(Message("assistant", f"{number}."))
+    path = tool_loops(COUNT)
     boundaries = Template(tokenizer, DATE).boundaries(path, {})
     assert one_by_one(Template(tokenizer, DATE), path, ENOUGH) == [boundaries[count] for count in ENOUGH]
 
@@ -90,6 +97,17 @@ def test_the_renderings_per_message_do_not_grow_with_the_path(load: Templates) -
         template.boundaries(letters(count), {})
         rendered[count] = template.messages / count
     assert rendered[1600] < 1.3 * rendered[400]
+
+
+def test_a_turn_of_a_tool_loop_renders_the_whole_path_only_a_few_times(tmp_path: Path) -> None:
+    tiny.write_tokenizer(tmp_path, QWEN3_TOOLS, [*tiny.SPECIAL, *TOOL_MARKS])
+    tokenizer = load_tokenizer(tmp_path)
+    path, cache = tool_loops(120)[:-1], TemplateCache.of(tokenizer)
+    known = dict(enumerate(Template(tokenizer, DATE, cache=cache).boundaries(path[:-2], {})))
+    template = CountingTemplate(tokenizer, DATE, cache=cache)
+    template.prompt(path)
+    template.boundaries(path, known)
+    assert template.messages < 5 * len(path)
 
 
 @dataclass(frozen=True)
