@@ -21,10 +21,10 @@ from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
 from tests.support.window import Window, command_output, leave_window, send_line
 
 
-def typist(folder: Path) -> Path:
-    """A model that thinks, then says words of a, b and c."""
+def typist(folder: Path, space: int | str = 0x20) -> Path:
+    """A model that thinks, then says words of a, b and c; one word if it has no `space`."""
     model = write_model(folder, "gpt_oss", template=OPEN_THINK)
-    restrict_to_tokens(model, ["a", 0x20, "b", "</think>", "c", 0x20])
+    restrict_to_tokens(model, ["a", space, "b", "</think>", "c", space])
     path = model / "model.safetensors"
     weights = dict(mx.load(str(path)))
     weights["lm_head.weight"] = weights["lm_head.weight"] * 9
@@ -87,6 +87,11 @@ def test_a_window_that_is_resized_while_a_reply_comes_loses_and_doubles_nothing(
     tmp_path: Path,
 ) -> None:
     resized(Program(tmp_path / "home", typist(tmp_path / "typist")), SIZES)
+
+
+@pytest.mark.slow
+def test_nor_does_one_with_unbroken_text(tmp_path: Path) -> None:
+    resized(Program(tmp_path / "home", typist(tmp_path / "typist", space="b")), [*SIZES, *MORE_SIZES])
 
 
 @pytest.mark.slow

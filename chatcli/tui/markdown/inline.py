@@ -14,7 +14,7 @@ from rich.text import Text
 
 from chatcli.text import clean
 from chatcli.tui.text.console import DIM
-from chatcli.tui.text.wrap import last_unit
+from chatcli.tui.text.wrap import full_rows, last_unit
 
 CODE = Style(color="cyan")
 INLINE = {"strong": Style(bold=True), "em": Style(italic=True), "s": Style(strike=True)}
@@ -29,14 +29,21 @@ OPEN_MARKUP = re.compile(
 
 @dataclass(frozen=True)
 class InlineText:
-    """A block's text so far. No later text changes the first `stable` characters of it.
+    """A block's text so far, in which nothing is left open before the offset `closed`.
 
-    `last_line` is the offset at which its last source line begins.
+    `last_word` and `last_line` are the offsets at which its last word and its last source line begin.
     """
 
     text: Text
-    stable: int
+    closed: int
+    last_word: int
     last_line: int
+
+    def stable(self, width: int) -> int:
+        """How many characters no later text changes in rows of `width`."""
+        if self.closed <= self.last_word:
+            return self.closed
+        return self.last_word + full_rows(self.text.plain[self.last_word : self.closed], width)
 
 
 class InlineRenderer:
@@ -59,20 +66,20 @@ class InlineRenderer:
 
     def growing(self, block: Node, skip: int = 0) -> InlineText:
         """The text of a block that may grow, without its first `skip` characters, which must be plain."""
-        text, stable, last_line, last_word = Text(), None, 0, 0
+        text, closed, last_line, last_word = Text(), None, 0, 0
         for node in self._nodes(block):
             start = len(text)
             span = self._span(node)[skip:] if skip else self._span(node)
             open_at = open_markup(node)
-            if stable is None and open_at is not None:
-                stable = max(start + open_at - skip, 0)
+            if closed is None and open_at is not None:
+                closed = max(start + open_at - skip, 0)
             skip = 0
             text.append_text(span)
             if node.type in ("softbreak", "hardbreak"):
                 last_line = last_word = len(text)
             elif node.type == "text" and last_unit(span.plain):
                 last_word = start + last_unit(span.plain)
-        return InlineText(text, last_word if stable is None else min(stable, last_word), last_line)
+        return InlineText(text, len(text) if closed is None else closed, last_word, last_line)
 
     def _span(self, node: Node) -> Text:
         if node.type in INLINE:

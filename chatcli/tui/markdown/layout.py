@@ -46,8 +46,9 @@ MATH = re.compile(
 )
 MATH_FENCES = {"$$": "$$", "\\[": "\\]"}
 
-# A last line that is text whatever follows: it begins with a word, not with a tag, a rule or a marker.
-DECIDED_TEXT = re.compile(r"(?!<)[\W_]*(?:[^\W_\x00-\x7f]|[^\W_]\S*?(?:[ \t]+\S|[^\x00-\x7f]))")
+# A last line that is text whatever follows: it begins with a word, not with a tag, a rule or a marker (which
+# has nine digits at most).
+DECIDED_TEXT = re.compile(r"(?!<)[\W_]*(?:[^\W_\x00-\x7f]|[^\W_](?:\w{9}|\S*?(?:[ \t]+\S|[^\x00-\x7f])))")
 TASK = re.compile(r"\[[ xX]\] (?=\S)")
 
 
@@ -245,7 +246,7 @@ class Layout:
         if not live:
             return all_stable(rows)
         # A last line with a bar may turn out to be a table's first.
-        stable = inline.stable
+        stable = inline.stable(width)
         if "|" in content[content.rfind("\n") + 1 :]:
             stable = min(stable, inline.last_line)
         return RenderedRows(rows, block.count_full(inline.text.plain[:stable], width))

@@ -73,6 +73,14 @@ def last_unit(plain: str) -> int:
     return units[-1] if units else start
 
 
+def full_rows(plain: str, width: int) -> int:
+    """The offset up to which a word that may go on fills its rows; 0 if it takes one, or is not one word."""
+    word = UNIT.fullmatch(plain)
+    if word is None or cells(word[1]) <= width:
+        return 0
+    return full_breaks(word[1], width)[-1]
+
+
 def word_breaks(plain: str, width: int) -> list[int]:
     """The offsets at which a line is broken at words, or within those that are too long."""
     offsets: list[int] = []

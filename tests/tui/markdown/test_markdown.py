@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -265,6 +266,18 @@ def test_a_paragraph_longer_than_the_screen_is_complete(text: str) -> None:
     terminal.stream.finish()
     assert text.replace(" ", "") == "".join(terminal.lines()).replace(" ", "")
     assert most_rows_up(terminal) < 8
+
+
+@pytest.mark.parametrize("begin", ["", "see ", "- ", "> a ", "**bold** and "])
+def test_of_a_word_longer_than_rows_only_the_last_ones_are_live(begin: str) -> None:
+    # A window that is made narrower would push what is live off the screen, where it stays.
+    part = _Collected()
+    stream = MarkdownStream(Console(width=60), part, clock=itertools.count().__next__)
+    for piece in [begin, *chunks("x" * 900, 7)]:
+        stream.feed(piece)
+        assert len(part.live) <= 3
+    stream.finish()
+    assert 900 == "".join(part.settled).count("x")
 
 
 def test_the_screen_is_never_cleared_and_only_few_kinds_of_moves_are_made() -> None:
