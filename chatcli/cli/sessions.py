@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import platformdirs
 import typer
 
 from chatcli import files
@@ -175,22 +173,18 @@ def delete(
                 f"There is no session '{name}': give the whole name, '{whole_name}', to delete that one."
             )
     if not yes:
-        confirm(question_of(folder, whole_names), folder.command("delete --yes", *whole_names))
+        parts = []
+        for name in whole_names:
+            try:
+                turns = count("turn", len(folder.read(name).conversation.turns()))
+            except ChatcliError:
+                turns = "cannot be read"
+            parts.append(f"'{name}' ({turns}, {file_size(folder.size(name))})")
+        question = f"Delete {', '.join(parts)} for good, with the checkpoints?"
+        confirm(question, folder.command("delete --yes", *whole_names))
     for name in whole_names:
         freed = maintenance.delete(folder, name)
         print(clean(f"Deleted '{name}' and {file_size(freed)} of checkpoints."))
-
-
-def question_of(folder: SessionFolder, names: Sequence[str]) -> str:
-    """What goes, and whether it may."""
-    parts = []
-    for name in names:
-        try:
-            turns = count("turn", len(folder.read(name).conversation.turns()))
-        except ChatcliError:
-            turns = "cannot be read"
-        parts.append(f"'{name}' ({turns}, {file_size(folder.size(name))})")
-    return f"Delete {', '.join(parts)} for good, with the checkpoints?"
 
 
 @app.command(cls=help.Command)
@@ -288,8 +282,6 @@ def clear_history(
         confirm(question, folder.command("history clear --yes"))
     with files.explained(f"clear the history in {folder.folder}"):
         cleared = history.clear(folder.location)
-        # One file for all folders, as chatcli 0.2 kept it.
-        (platformdirs.user_state_path("chatcli") / "history").unlink(missing_ok=True)
     if as_json:
         print_json({"cleared": cleared})
     else:
