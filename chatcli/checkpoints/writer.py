@@ -47,7 +47,8 @@ class CheckpointWriter:
 
     def hand_over(self) -> None:
         """Hand all that waits to the store."""
-        self._worker.call(self.put_waiting)
+        if self._live.unwritten:
+            self._worker.call(self.put_waiting)
 
     def put_waiting(self) -> None:
         """`hand_over`, on the thread that owns MLX: also between two tokens of a reply."""

@@ -195,7 +195,7 @@ class RowLog:
         same bits from here on.
         """
         for window in windows_in(cache):
-            if window.buffers:
+            if window.cache.keys is not None:
                 ordered = window.in_order()
                 self.complete &= all(rows.shape[2] >= count for _, rows in ordered)
                 self.add(window.number, [(name, rows[..., -count:, :]) for name, rows in ordered])
