@@ -61,8 +61,11 @@ class Pair:
             ranks.meet(lambda _: announced.get())
             rank = Rank(ranks, model, folder / "1")
             opened.put(rank)
-            for name, arguments in ranks.commands():
-                getattr(rank, name)(**arguments)
+            try:
+                for name, arguments in ranks.commands():
+                    getattr(rank, name)(**arguments)
+            except Exception as error:  # whatever it is, rank 0 would wait for ever
+                ranks.fail(str(error))
 
         self.thread = threading.Thread(target=follow)
         self.thread.start()
