@@ -207,20 +207,26 @@ def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> I
         # What follows the first boundary, up to which others share, is a conversation.
         cuts = frozenset().union(*(item.cuts for item in items))
         shared, left = set[str](), set[str]()
-        depths: dict[str, int] = {}
+        # How many states lead to each segment with its own, and how many segments it is from the one before.
+        numbers: dict[str, int] = {}
+        gaps: dict[str, int] = {}
         for name, parent in parents.items():
-            depths[name] = depths.get(parent, 0) + 1
-            if parent not in depths or (parent in shared and parent in cuts):
+            gaps[name] = 1 if parent in states else gaps.get(parent, 0) + 1
+            numbers[name] = numbers.get(parent, 0) + (name in states)
+            if parent not in numbers or (parent in shared and parent in cuts):
                 shared.add(name)
             elif parent in left or (parent not in shared and goes_on[parent] != name):
                 left.add(name)
-        for name, state in list(states.items()):
+        for name, state in states.items():
             distance = max(steps.get(name, 1), int(name in left))
             if distance:
-                # The power of two that divides its depth, by the distance: gaps grow with the distance.
-                depth, weeks = depths.get(name, 0), (now - state.used) / WEEK_SECONDS
-                worth = (depth & -depth) / distance / max(state.size, 1) * 0.5**weeks
-                older.append((worth, states.pop(name)))
+                # By the distance, so that gaps grow with it. Where many go at once, the power of two that
+                # divides its number keeps some of them.
+                number, weeks = numbers.get(name, 0), (now - state.used) / WEEK_SECONDS
+                saved = gaps.get(name, 0) * (number & -number) / distance
+                older.append((saved / max(state.size, 1) * 0.5**weeks, state))
+        for _, state in older:
+            states.pop(state.ids[0], None)
         for item in items:
             own = [states[name] for name in item.ids if name in states and name not in open_ids]
             last = max(used[name] for name in item.ids)
