@@ -222,7 +222,7 @@ def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> I
             if distance:
                 # By the distance, so that gaps grow with it. Where many go at once, the power of two that
                 # divides its number keeps some of them.
-                number, weeks = numbers.get(name, 0), (now - state.used) / WEEK_SECONDS
+                number, weeks = numbers.get(name, 0), max(now - state.used, 0.0) / WEEK_SECONDS
                 saved = gaps.get(name, 0) * (number & -number) / distance
                 older.append((saved / max(state.size, 1) * 0.5**weeks, state))
         for _, state in older:

@@ -127,6 +127,13 @@ def test_states_go_before_rows_and_more_of_those_used_longest_ago(tmp_path: Path
     assert [20] == states(tmp_path, old)[-1:] == states(tmp_path, new)[-1:]
 
 
+def test_a_state_from_the_future_is_a_new_one(tmp_path: Path) -> None:
+    path = put_conversation(tmp_path, tokens_of(1, 5))
+    set_age(tmp_path, -4e9)
+    evict(tmp_path, 0)
+    assert [] == states(tmp_path, path)
+
+
 def test_a_state_without_rows_is_evicted(tmp_path: Path) -> None:
     put_conversation(tmp_path, tokens_of(1, 1))
     for path in tmp_path.glob("kv/*/??/*.rows.*"):
