@@ -48,10 +48,11 @@ NO_STATE: tuple[Tensors, str] = {}, "{}"
 
 
 class Unwritten(NamedTuple):
-    """A checkpoint at the end of `path` that is still to be cut from the live cache, and its prefill seconds.
+    """The last segment of `path`, still to be written. Its plain rows are sliced from the live cache later.
 
-    `log` has the windows' rows of its last segment (None: its rows are not to be written), `state` what is
-    not in the cache any more when it is cut: written if `is_worth_it`, or if the store says so.
+    `log` has the windows' rows (None: only the state is written). `state` is the state at the end, kept
+    because the cache moves on; it is written if `is_worth_it`, or if the store finds it due. `seconds` is
+    what the prefill took.
     """
 
     path: TokenPath
@@ -102,7 +103,7 @@ class LiveCache:
             stateful,
             by_offset=all(ranks.all_gather(by_offset)),
             within_replies=ranks.size == 1 and rewinds and (by_offset or stateful),
-            keeps_states=any(ranks.all_gather(stateful)),
+            any_rank_stateful=any(ranks.all_gather(stateful)),
             step=loaded.prefill_step,
         )
 
@@ -354,7 +355,11 @@ class LiveCache:
         self.unwritten.append(Unwritten(path, log, state, slowest))
 
     def prefill_tail(self, tail: Sequence[int]) -> Iterator[int]:
-        """Run `tail` but for its last token; the cache is at the checkpoint before it. Yields as `extend`."""
+        """Run `tail` but for its last token; the cache is at the checkpoint before it. Yields as `extend`.
+
+        Only the server does this, so that other replies get a step between chunks. A turn's `generate` runs
+        the tail itself.
+        """
         tokens, log, done = list(tail[:-1]), RowLog(), 0
         with self._given_up_if_out_of_memory():
             for count in generate.prefill(self.loaded, self.cache, tokens, log):
@@ -378,8 +383,9 @@ class LiveCache:
     def end_reply(self, run: Sequence[int], log: RowLog, reply_start: int) -> None:
         """A reply has come to its end, and `run` is what the cache holds beyond the last checkpoint.
 
-        The next prefill goes on from there, unless its rows are other than those of a prefill: then it is
-        settled like any reply, or an uncached run would go on with other numbers.
+        The next prefill may go on from these rows if a prefill would have given the same but for rounding,
+        and all windows' rows were logged. Otherwise, and if the reply was closed early at a stop text, it is
+        prefilled again from the checkpoint.
         """
         # The others send nothing before rank 0 has come to the end of the reply too.
         if self._ranks.size > 1:
@@ -401,8 +407,8 @@ class LiveCache:
         """The cache is at `position`, whose path ends where `snapshot` was taken; None: it is beyond."""
         left, self.position = self.position, position
         last = left.path[-1] if left.path else None
-        # Windows are read from disk with the rows, once they are there.
-        may_return = self.traits.keeps_states or left.unsent
+        # At a cut, windows need no snapshot: they are restored from disk.
+        may_return = self.traits.any_rank_stateful or left.unsent
         if last is not None and last.on_the_way and not (last.keeps_state and may_return):
             self.snapshots.pop(last.id, None)
         if snapshot is not None:
@@ -417,8 +423,9 @@ class LiveCache:
             segment.id for segment in reversed(path.segments) if not segment.on_the_way or segment is path[-1]
         )
         kept = {*islice(boundaries, MAX_SNAPSHOTS), self.root}
-        # Windows are read from disk with the rows. An unsent message may have changed.
-        usable = self.snapshots.keys() if self.traits.keeps_states else {*path.ids}
+        # Without states, snapshots off the path are useless: windows are restored from disk. Those of an
+        # unsent message go first: it may change.
+        usable = self.snapshots.keys() if self.traits.any_rank_stateful else {*path.ids}
         changing = {segment.id for segment in self.position.unsent_segments if not segment.on_the_way}
         older = [key for key in self.snapshots if key in usable and key not in kept | changing]
         room = len(older)

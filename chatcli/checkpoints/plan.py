@@ -1,6 +1,7 @@
 """Decides how the live cache comes to a prompt: from where it is, from a snapshot, from disk, or anew.
 
-Nothing here touches an array or a file: a plan follows from values, and `LiveCache.apply` carries it out.
+This module touches no array and no file. The `Catalogue` that it asks may: it looks at the disk, and first
+hands over what waits to be written. `LiveCache.apply` carries the plan out.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ Source = Literal["live", "reply", "offset", "snapshot", "disk", "kept reply", "n
 class Position:
     """Where the live cache is: at the end of `path`, a checkpoint, and the tokens `ahead` of it.
 
-    `log` has the windows' rows of those ahead, and the states that a reply has left on its way. They are a
-    reply's from `reply_start` on; None: no reply is among them. Typeahead ran the tokens in `typed`, ranges
-    of the prompt; the last `unsent` segments of the path are those of a message that was not sent.
+    `log` has the windows' rows of the tokens ahead, and the states that a reply kept. `reply_start` is the
+    index in `ahead` at which the reply begins; None: there is no reply. `typed` are ranges of positions that
+    typeahead ran. `unsent` is how many last segments belong to a message that is not sent.
     """
 
     path: TokenPath
@@ -79,14 +80,14 @@ class CacheTraits:
     """What a model's cache can do.
 
     `stateful`: it has leaves without rows. `by_offset`: its offset is all that going back takes.
-    `within_replies`: it goes back to any token of a reply, or to a state there. `keeps_states`: with several
-    ranks, some rank's is `stateful`. A prefill takes `step` tokens at a time.
+    `within_replies`: it goes back to any token of a reply, or to a state there. `any_rank_stateful`: with
+    several ranks, some rank's is `stateful`. A prefill takes `step` tokens at a time.
     """
 
     stateful: bool
     by_offset: bool
     within_replies: bool
-    keeps_states: bool
+    any_rank_stateful: bool
     step: int
 
 
@@ -121,8 +122,9 @@ class Plan:
 
     `source` brings the cache to the end of segment `depth`, and `ahead` tokens beyond, which are `borrowed`
     where they are rows of another conversation on disk. Typeahead ran `typed` of all these tokens. `reason`
-    says why they are fewer than expected. `rows` is how many segments have rows on disk, and `shared` how
-    many tokens some prompt there begins with, where a model's states are not everywhere (0: not looked up).
+    says why they are fewer than expected. `rows` is how many leading segments have rows on disk. `shared`,
+    for a model with state, is how many leading tokens have rows on disk, even without a state to restore
+    them with. Either is 0 if it was not looked up.
     """
 
     path: TokenPath
@@ -207,10 +209,10 @@ def _in_memory(
 
 
 def _reusable_of_reply(rest: TokenPath, live: Position, traits: CacheTraits) -> int:
-    """How many tokens ahead history shows as they were generated, or up to the last state before that.
+    """How many of the tokens ahead can stay: those that history shows as they were generated.
 
-    None where that is before the reply's first token, as without thinking: then all of it is run, and the
-    rows are those of a prefill. Nor with windows, whose rows differ by rounding when they were decoded.
+    With state, up to the last state that was kept among them. 0 if they end before the reply's first token:
+    then all of it is prefilled. 0 also without `within_replies`, as with windows and no state.
     """
     if live.reply_start is None or not traits.within_replies:
         return 0

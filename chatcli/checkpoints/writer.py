@@ -19,8 +19,9 @@ from chatcli.store.segments.segments import Checkpoint
 from chatcli.store.segments.token_path import TokenPath
 from chatcli.threads.mlx_thread import Worker
 
-# What waits for the first token holds the windows' rows and states of so many segments, and of a prefill that
-# takes longer so many seconds of it: whoever is killed loses no more than those and a segment's.
+# At most so many segments that end at a boundary, or so many seconds of prefill, wait for the first token,
+# with their windows' rows and states in memory. A kill loses these, the segment that is being run, and what
+# is still in the writer's queue.
 MAX_UNWRITTEN, MAX_UNWRITTEN_SECONDS = 4, 5.0
 
 
@@ -131,9 +132,10 @@ class CheckpointWriter:
     def put_reply(self, path: TokenPath, *, expected: bool) -> tuple[str, int] | None:
         """Write a checkpoint near the end of the reply that was just generated after `path`.
 
-        A reply that was cut goes on from it, which is `expected` if a person cut it. Returns its segment's id
-        and its bytes. None where there is none: the reply is short, or not expected to go on and quickly
-        computed again, or its rows differ by more than rounding from those of a prefill.
+        Called for replies that were cut: /continue goes on from it. `expected`: a person cut it. Returns the
+        segment's id and its bytes. None if nothing is written: the reply is too short, its rows may not be
+        kept (see `end_reply`), or, for a model with state, no state was kept there or it is neither expected
+        nor slow to compute again.
         """
         live, position = self._live, self._live.position
         is_at_its_end = position.reply_start is not None and position.path.ids == path.ids

@@ -43,7 +43,8 @@ NamedArrays = list[tuple[str, mx.array]]
 class Leaf:
     """A cache object and its `number` in its prompt cache: a state of its whole contents, of any class."""
 
-    # Whether its contents keep their size, but for rows.
+    # Whether it is known how it grows: by rows, or not at all. False: an unknown class, which may grow in
+    # any way.
     is_known = False
     # Whether rows of tokens that were generated are those of a prefill, but for rounding.
     decodes_as_prefilled = True
@@ -173,7 +174,7 @@ class PlainRows(OffsetRows):
 
 
 class QuantizedRows(OffsetRows):
-    """Rows whose numbers take a step of a rounding when they are quantized."""
+    """Quantized rows: a rounding difference before quantizing can be a whole step after it."""
 
     decodes_as_prefilled = False
 
@@ -224,8 +225,8 @@ class Rotating(Window):
         super().__init__(number, cache)
         self.size, self.kept = int(cache.max_size), int(cache.keep)
         self.max_trimmable = self.size - 1
-        # It shows the first tokens to one that is run alone, and within a chunk to the first ones only:
-        # mlx-lm's mask there is a plain window's.
+        # With keep, a token decoded alone attends to the kept first tokens. In a prefill chunk mlx-lm's mask
+        # is a plain window's, so only the chunk's first tokens do: the rows differ by more than rounding.
         self.decodes_as_prefilled = not self.kept
 
     def in_order(self) -> NamedArrays:

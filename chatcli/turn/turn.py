@@ -1,6 +1,8 @@
-"""The order of things in a turn: append, render, plan, restore, prefill, checkpoint, generate, persist.
+"""The order of things in a turn: append, render, plan, restore, prefill, generate, persist.
 
-`take` tells it. `settle` follows, while the person reads and types.
+`take` tells it. Before it, `LiveChat.begin` has ended the background work and given a new session its file.
+Checkpoints are handed to the writer from the first token on. `settle` follows while the person reads and
+types.
 """
 
 from __future__ import annotations
@@ -175,7 +177,10 @@ def generate(
 
 
 def hand_over(chat: TurnContext) -> int:
-    """Hand the turn's checkpoints to the writer, unless the first token has. Returns the bytes of all."""
+    """Hand over the turn's checkpoints that were not handed over after its first token.
+
+    Returns the bytes of all.
+    """
     draft = chat.speculation.hand_over() if chat.speculation is not None else 0
     return draft + chat.checkpoints.hand_over()
 
@@ -201,9 +206,10 @@ def store_problem(chat: TurnContext) -> Iterator[Event]:
 def settle(chat: TurnContext, cancelled: threading.Event) -> Generator[Event]:
     """Run the last reply as history will show it, so that the next turn prefills only what is new.
 
-    It goes on from the turn's checkpoint, which holds none of the model's thinking. Of a conversation
-    that was just opened it restores the checkpoint before the first message is sent. Where there is no
-    memory for that it ends: the next turn will say so.
+    If history shows the reply as it was generated, the live cache goes on from there. Otherwise it goes back
+    to the checkpoint before the reply, or to where the two part. For a conversation that was just opened,
+    this restores the checkpoint before the first message is sent. If there is too little memory it ends
+    silently; the next turn reports it.
     """
     conversation = chat.conversation
     if chat.checkpoints.disk.is_off or not conversation.head or conversation.unanswered():

@@ -28,11 +28,11 @@ ANY_TOKEN = CacheTraits(
     stateful=False,
     by_offset=True,
     within_replies=True,
-    keeps_states=False,
+    any_rank_stateful=False,
     step=STEP,
 )
 WINDOWS = replace(ANY_TOKEN, by_offset=False, within_replies=False)
-STATES = replace(WINDOWS, stateful=True, within_replies=True, keeps_states=True)
+STATES = replace(WINDOWS, stateful=True, within_replies=True, any_rank_stateful=True)
 ALL = (ANY_TOKEN, WINDOWS, STATES)
 
 ENDS = [10, 20, 30]
