@@ -379,11 +379,8 @@ class SegmentStore:
     def _queue(self, checkpoint: Checkpoint, kind: Kind) -> int:
         if self._is_off:
             return 0
-        path, metadata, tensors = checkpoint.path, self._metadata(checkpoint, kind), checkpoint.state
-        if kind == "rows":
-            tokens = np.asarray(path.tokens[checkpoint.segments[0].start : path.end], "<i4")
-            tensors = {TOKENS: Tensor.of(tokens), **checkpoint.rows}
-        self._newest = path
+        metadata, tensors = self._metadata(checkpoint, kind), self._tensors(checkpoint, kind)
+        self._newest = checkpoint.path
         self._queued[kind].update(_ids(checkpoint, kind))
         self._pending = [job for job in self._pending if not job.done()]
         self._pending.append(self._writer.submit(self._write, checkpoint, kind, tensors, metadata))
@@ -409,6 +406,13 @@ class SegmentStore:
         ends = [segment.end for segment in checkpoint.segments]
         cuts = [segment.end for segment in checkpoint.segments if segment.on_the_way]
         return {**metadata, **catalog.ends_metadata(ends, cuts)}
+
+    def _tensors(self, checkpoint: Checkpoint, kind: Kind) -> Tensors:
+        if kind == "state":
+            return checkpoint.state
+        path, start = checkpoint.path, checkpoint.segments[0].start
+        tokens = np.asarray(path.tokens[start : path.end], "<i4")
+        return {TOKENS: Tensor.of(tokens), **checkpoint.rows}
 
     def _write(
         self, checkpoint: Checkpoint, kind: Kind, tensors: Tensors, metadata: Mapping[str, str]
