@@ -6,6 +6,8 @@ Searching and reading run behind the list, so typing never waits for a disk.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -317,12 +319,25 @@ def replaced(
 
     async def query(key: str) -> None:
         await asyncio.sleep(seconds)
-        result: T | ChatcliError
-        try:
-            result = await asyncio.to_thread(run, key)
-        except ChatcliError as error:
-            result = error
-        done(key, result)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T | ChatcliError] = loop.create_future()
+
+        def work() -> None:
+            result: T | ChatcliError
+            try:
+                result = run(key)
+            except ChatcliError as error:
+                result = error
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the list was left
+                loop.call_soon_threadsafe(deliver, result)
+
+        def deliver(result: T | ChatcliError) -> None:
+            if not answer.cancelled():
+                answer.set_result(result)
+
+        # A daemon: leaving the list does not wait for it.
+        threading.Thread(target=work, daemon=True).start()
+        done(key, await answer)
 
     if task is not None:
         task.cancel()
