@@ -185,13 +185,6 @@ class ModelSlot:
         """What the model's chat template reads. Waits for the model, as `change` does."""
         return self.wait(self._cancelled).variables
 
-    def count_tokens(self, text: str) -> int | None:
-        """How many tokens a text has; None while the model loads. For any thread."""
-        if (runtime := self._ready) is None:
-            return None
-        encode = runtime.loaded.tokenizer.encode
-        return len(encode(text, add_special_tokens=False))
-
     def context_size(self) -> int | None:
         """The most tokens that the context takes, of prompt and reply; None while the model loads."""
         return None if (runtime := self._ready) is None else runtime.loaded.context
