@@ -36,8 +36,8 @@ PIPE_TREE_COLUMNS = 80
 PROMPT_ROWS = 3
 # Turns that remind, in a pipe, of where a reopened conversation was.
 REMINDER_TURNS = 2
-# Notes below a table that must not be overlooked: a missed target, a peer that is better, other tokens.
-WARNING = re.compile("^MISSED|chatcli loses|differs? from|differ!")
+# Notes below a table that must not be overlooked: a missed target, other tokens.
+WARNING = re.compile("^MISSED|differs? from|differ!")
 EDIT_HINT = "Change the message and press Enter: the old one stays in /tree."
 # The keys that /help shows, as short as its commands, and those of /help keys.
 MAIN_KEYS = (
