@@ -21,7 +21,7 @@ MAX_SENTENCE_COLUMNS = 1000
 # The commands as a newcomer reads them: heading, then names. Those of a group of commands have none.
 HEADINGS: dict[str, Sequence[str]] = {
     "Chat": ("chat", "resume", "branch", "ask"),
-    "Saved sessions": ("list", "show", "tree", "search", "rename", "delete", "export", "import"),
+    "Saved sessions": ("list", "show", "stats", "tree", "search", "rename", "delete", "export", "import"),
     "Models and this machine": ("models", "config", "serve", "cache", "history", "doctor", "bench"),
 }
 # What follows the examples is for later: all before it fits one screen.

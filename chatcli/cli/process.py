@@ -15,7 +15,7 @@ import typer
 
 from chatcli import files
 from chatcli.cli.output import warn
-from chatcli.errors import CodeNotTrusted, RankLost
+from chatcli.errors import ChatcliError, CodeNotTrusted, RankLost
 from chatcli.text import clean_line, decodable
 from chatcli.tui.terminal import startup
 
@@ -199,10 +199,15 @@ def close(chat: LiveChat | Chat) -> None:
     """Close a chat. A model that still loads cannot be stopped, so the process ends without it."""
     if problem := chat.close():
         warn(problem)
-    error = sys.exc_info()[0]
+    error = sys.exc_info()[1]
     our_ranks().close()
-    if chat.abandoned and error in (None, KeyboardInterrupt):
+    if not chat.abandoned or isinstance(error, CodeNotTrusted):
+        return
+    if error is None or isinstance(error, KeyboardInterrupt):
         leave_at_once(INTERRUPTED if error else 0)
+    if isinstance(error, ChatcliError):
+        warn(str(error))
+        leave_at_once(error.exit_code)
 
 
 def leave_at_once(code: int) -> NoReturn:

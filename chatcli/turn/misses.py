@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from chatcli.checkpoints.plan import WORTH_TOKENS, Plan
 from chatcli.model.vision import legible
@@ -70,7 +70,8 @@ def _missing_of_conversation(chat: TurnContext, prompt: Prompt, plan: Plan) -> s
     if calls and asks and 0 < question_end <= plan.start:
         # Calls are settled for their results to follow, and a message came in their place.
         return None
-    return where_they_part(chat, path.tokens, [name for record in records for name in record["segments"]])
+    segments = [name for record in records for name in record["segments"]]
+    return where_they_part(chat, path.tokens, segments, prompt.boundaries)
 
 
 def _why_nothing_was_kept(record: ReplyRecord) -> str:
@@ -80,12 +81,16 @@ def _why_nothing_was_kept(record: ReplyRecord) -> str:
     return STOPPED if record.get("unrun_tokens") else CACHE_WAS_OFF
 
 
-def where_they_part(chat: TurnContext, tokens: Sequence[int], earlier_ids: Sequence[str]) -> str:
+def where_they_part(
+    chat: TurnContext, tokens: Sequence[int], earlier_ids: Sequence[str], boundaries: Mapping[int, int]
+) -> str:
     """Where a prompt parted from the one that the earlier segments were cut from, with the two texts."""
     store, loaded = chat.checkpoints.store, chat.checkpoints.loaded
     earlier = store.tokens_of(list(dict.fromkeys(earlier_ids)))
     at = common_prefix(earlier, tokens)
     if at == len(earlier):
         return "checkpoint boundaries moved (thinking or template changed)" if at else EVICTED_MESSAGE
+    first_question = next((boundaries[count] for count in (2, 1) if count in boundaries), 0)
+    causes = "system prompt, tools, date" if at < first_question else "thinking, template"
     old, new = (legible(loaded.tokenizer, side[at : at + SHOWN_TOKENS]) for side in (earlier, tokens))
-    return f"the prompt changed at token {at}: {old!r} → {new!r}"
+    return f"the prompt changed at token {at}: {old!r} → {new!r} ({causes})"

@@ -24,7 +24,7 @@ DATE = "2025-03-01"
 QUESTION = [Message("user", "Hello")]
 # Loops forever, except on the messages that are rendered when the model loads.
 ENDLESS = (
-    "{%- for m in messages if m.content == 'Hello' %}{% for a in range(99999) %}{% for b in range(99999) %}"
+    "{%- for m in messages if 'Hello' in m.content %}{% for a in range(99999) %}{% for b in range(99999) %}"
     "{% endfor %}{% endfor %}{% endfor %}{{ messages[0].content }}"
 )
 MACRO = "{% macro again(n) %}{{ again(n + 1) }}{% endmacro %}{{ again(0) }}"

@@ -37,7 +37,8 @@ MESSAGES = (
     f"{'Remember what you were told. ' * 12}My dog is called Biscuit.",
     "What is my dog's name?",
 )
-MODEL_CHANGED = "the model, its cache settings or the program changed"
+# Of the same name: "…, its cache settings or the program changed"; of another: "… changed (before: NAME)".
+MODEL_CHANGED = "the model"
 TOKENS = 12
 LARGE_BYTES = 80 << 20
 

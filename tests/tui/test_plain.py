@@ -64,7 +64,7 @@ def test_pipes_get_plain_text_and_exit_codes(chatcli: Program) -> None:
     # A terminal is there, and gets nothing.
     with Terminal(shell, environment, chatcli.home) as terminal:
         assert 0 == terminal.wait_for_exit()
-        assert b"" == terminal.raw
+        assert b"" == terminal.raw, terminal.raw
     files = {path.name: path.read_bytes() for path in chatcli.home.iterdir() if path.is_file()}
     codes = dict(line.split() for line in files["codes"].decode().splitlines())
     assert {"file": "0", "cat": "0", "head": "1", "usage": "2"} == codes

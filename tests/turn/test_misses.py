@@ -17,7 +17,6 @@ from chatcli.turn.prompt import TurnContext
 from tests.support import tiny
 from tests.support.harness import MESSAGES, SYSTEM, Harness
 
-CHANGED = "the model, its cache settings or the program changed"
 OTHER_SYSTEM = "You are someone else entirely, and you never answer in a word."
 
 
