@@ -20,9 +20,9 @@ STOPPED = "the turn before was stopped"
 NOT_SETTLED = "chatcli was still preparing the last reply"
 
 
-def explain(chat: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
+def explain(context: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
     """Why no more of a prompt could be had than a plan has; None if nothing is missing."""
-    if missing := _missing_of_conversation(chat, prompt, plan):
+    if missing := _missing_of_conversation(context, prompt, plan):
         return missing
     if plan.shared - plan.start < WORTH_TOKENS:
         return None
@@ -32,9 +32,11 @@ def explain(chat: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
     return f"{plan.shared:,} tokens are those of an earlier prompt, and {kept}"
 
 
-def _missing_of_conversation(chat: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
+def _missing_of_conversation(context: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
     path, depth = prompt.path, plan.depth
-    entries = [entry for entry in chat.conversation.path(prompt.leaf.id) if entry.message.role == "assistant"]
+    entries = [
+        entry for entry in context.conversation.path(prompt.leaf.id) if entry.message.role == "assistant"
+    ]
     replies = [entry for entry in entries if entry.record or entry.message.content or entry.message.thinking]
     if not replies:
         return None
@@ -48,7 +50,7 @@ def _missing_of_conversation(chat: TurnContext, prompt: Prompt, plan: Plan) -> s
     depths = {segment.id: number for number, segment in enumerate(path, start=1)}
     expected = depths.get(last["segments"][-1])
     if expected is not None and depth < expected:
-        if chat.checkpoints.stateful and plan.rows >= expected:
+        if context.checkpoints.stateful and plan.rows >= expected:
             end = path.upto(expected).end
             return f"the state at token {end} is not kept: it is quickly computed again"
         return f"the checkpoint after token {path[depth - 1].end} is {GONE}" if depth else EVICTED_MESSAGE
@@ -60,9 +62,9 @@ def _missing_of_conversation(chat: TurnContext, prompt: Prompt, plan: Plan) -> s
         # It is run again, without its thinking, between two messages: this one came first.
         return NOT_SETTLED if is_kept else _why_nothing_was_kept(newest)
     run_by = last.get("settled_by", last.get("fingerprint"))
-    if run_by is not None and run_by != chat.checkpoints.loaded.fingerprint:
+    if run_by is not None and run_by != context.checkpoints.loaded.fingerprint:
         before = last.get("model")
-        if before and before != chat.checkpoints.loaded.name:
+        if before and before != context.checkpoints.loaded.name:
             return f"the model changed (before: {before})"
         return "the model, its cache settings or the program changed"
     question_end = prompt.boundaries.get(max(prompt.boundaries, default=0) - 2, 0)
@@ -71,7 +73,7 @@ def _missing_of_conversation(chat: TurnContext, prompt: Prompt, plan: Plan) -> s
         # Calls are settled for their results to follow, and a message came in their place.
         return None
     segments = [name for record in records for name in record["segments"]]
-    return where_they_part(chat, path.tokens, segments, prompt.boundaries)
+    return where_they_part(context, path.tokens, segments, prompt.boundaries)
 
 
 def _why_nothing_was_kept(record: ReplyRecord) -> str:
@@ -82,10 +84,10 @@ def _why_nothing_was_kept(record: ReplyRecord) -> str:
 
 
 def where_they_part(
-    chat: TurnContext, tokens: Sequence[int], earlier_ids: Sequence[str], boundaries: Mapping[int, int]
+    context: TurnContext, tokens: Sequence[int], earlier_ids: Sequence[str], boundaries: Mapping[int, int]
 ) -> str:
     """Where a prompt parted from the one that the earlier segments were cut from, with the two texts."""
-    store, loaded = chat.checkpoints.store, chat.checkpoints.loaded
+    store, loaded = context.checkpoints.store, context.checkpoints.loaded
     earlier = store.tokens_of(list(dict.fromkeys(earlier_ids)))
     at = common_prefix(earlier, tokens)
     if at == len(earlier):

@@ -79,70 +79,70 @@ class Prompt:
         return self.tokens[self.path.end :]
 
 
-def render(chat: TurnContext, user: Entry) -> Prompt:
+def render(context: TurnContext, user: Entry) -> Prompt:
     """The path to the message `user`. Raises `TemplateRefused` or `ContextFull`."""
-    messages = history(chat, user)
-    tokens = chat.template.prompt(messages)
-    room_left(chat, len(tokens), alone=user.parent is None)
-    generation_prompt = chat.template.generation_prompt(messages)
-    prompt = replace(_cut(chat, tokens, messages, user), generation_prompt=generation_prompt)
+    messages = history(context, user)
+    tokens = context.template.prompt(messages)
+    room_left(context, len(tokens), alone=user.parent is None)
+    generation_prompt = context.template.generation_prompt(messages)
+    prompt = replace(_cut(context, tokens, messages, user), generation_prompt=generation_prompt)
     # After a tool's result another one may follow, so its end is run anew: that is no miss.
     is_question = user.message.role == "user"
-    if is_question and len(prompt.tail) > len(chat.template.encode(generation_prompt)):
-        prompt = replace(prompt, rerun_reason=chat.template.rerun_reason(messages))
+    if is_question and len(prompt.tail) > len(context.template.encode(generation_prompt)):
+        prompt = replace(prompt, rerun_reason=context.template.rerun_reason(messages))
     return prompt
 
 
-def render_history(chat: TurnContext, leaf: Entry) -> Prompt:
+def render_history(context: TurnContext, leaf: Entry) -> Prompt:
     """The beginning that every prompt after the reply `leaf` will have. Raises `TemplateRefused`."""
-    messages = history(chat, leaf)
-    tokens = chat.template.prompt([*messages, *next_input(messages)])
-    return _cut(chat, tokens, messages, leaf)
+    messages = history(context, leaf)
+    tokens = context.template.prompt([*messages, *next_input(messages)])
+    return _cut(context, tokens, messages, leaf)
 
 
-def render_unsent(chat: TurnContext, message: Message) -> TokenPath:
+def render_unsent(context: TurnContext, message: Message) -> TokenPath:
     """The path as it will be when `message` is sent. Raises `TemplateRefused`."""
-    conversation = chat.conversation
+    conversation = context.conversation
     head = conversation.entries[conversation.head] if conversation.head else None
-    messages = history(chat, head)
-    known = known_boundaries(chat, messages, head) if head else {}
+    messages = history(context, head)
+    known = known_boundaries(context, messages, head) if head else {}
     if conversation.unanswered():
         messages.append(Message("assistant", ""))
     messages.append(message)
-    tokens = chat.template.prompt(messages)
-    return token_path(chat, tokens, chat.template.boundaries(messages, known))
+    tokens = context.template.prompt(messages)
+    return token_path(context, tokens, context.template.boundaries(messages, known))
 
 
-def history(chat: TurnContext, leaf: Entry | None) -> list[Message]:
+def history(context: TurnContext, leaf: Entry | None) -> list[Message]:
     """The system prompt, and every message from the root to `leaf` (None: there is none)."""
-    conversation = chat.conversation
+    conversation = context.conversation
     system = [Message("system", conversation.system)] if conversation.system else []
     return system + [entry.message for entry in (conversation.path(leaf.id) if leaf else ())]
 
 
-def _cut(chat: TurnContext, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry) -> Prompt:
+def _cut(context: TurnContext, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry) -> Prompt:
     """The prompt of these tokens, cut into segments at the boundaries of `messages`."""
-    positions = chat.template.boundaries(messages, known_boundaries(chat, messages, leaf))
+    positions = context.template.boundaries(messages, known_boundaries(context, messages, leaf))
     # The last lies after all messages, the first before any or after the system prompt.
     boundaries = dict(zip(range(len(messages), -1, -1), reversed(positions), strict=False))
-    return Prompt(leaf, token_path(chat, tokens, positions), boundaries)
+    return Prompt(leaf, token_path(context, tokens, positions), boundaries)
 
 
-def token_path(chat: TurnContext, tokens: Sequence[int], positions: list[int]) -> TokenPath:
+def token_path(context: TurnContext, tokens: Sequence[int], positions: list[int]) -> TokenPath:
     """The segments that boundaries cut a prompt into."""
     if positions[0] < MIN_PREFIX_TOKENS:
         positions = positions[1:]
-    if chat.template.vision is not None:
+    if context.template.vision is not None:
         # Those of a record may be anything, and no segment ends within an image.
-        positions = chat.template.vision.between_images(positions, tokens)
-    return chat.checkpoints.cut(tokens, usable_boundaries(positions, len(tokens)))
+        positions = context.template.vision.between_images(positions, tokens)
+    return context.checkpoints.cut(tokens, usable_boundaries(positions, len(tokens)))
 
 
-def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:
+def known_boundaries(context: TurnContext, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:
     """The boundaries in earlier turns' records, so that a long conversation is not rendered over and over."""
-    path = chat.conversation.path(leaf.id)
+    path = context.conversation.path(leaf.id)
     system_messages = len(messages) - len(path)
-    current_key = template_key(chat)
+    current_key = template_key(context)
     known: dict[int, int] = {}
     for count, entry in enumerate(path, start=system_messages + 1):
         if entry.record.get("template") == current_key:
@@ -163,49 +163,49 @@ def boundaries_around(prompt: Prompt) -> Boundaries:
     return around
 
 
-def template_key(chat: TurnContext) -> str:
+def template_key(context: TurnContext) -> str:
     """What boundaries depend on besides the path: template, clock, thinking, system prompt, model."""
-    system = chat.conversation.system or ""
-    parts = (chat.template.key, system, chat.checkpoints.loaded.fingerprint)
+    system = context.conversation.system or ""
+    parts = (context.template.key, system, context.checkpoints.loaded.fingerprint)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def room_left(chat: TurnContext, used: int, alone: bool = False) -> int:
+def room_left(context: TurnContext, used: int, alone: bool = False) -> int:
     """Tokens that the context still takes after `used` ones. Raises `ContextFull`.
 
     `alone`: these are the first message's, so going back to an earlier turn would not help.
     """
-    context = chat.checkpoints.loaded.context
-    if used < context:
-        return context - used
+    most = context.checkpoints.loaded.context
+    if used < most:
+        return most - used
     if alone:
         raise ContextFull(
             f"This message does not fit the model's context: {used:,} tokens with the system "
-            f"prompt, of {context:,}.",
+            f"prompt, of {most:,}.",
             "Send a shorter one, or choose a model with a longer context with -m.",
         )
     raise ContextFull(
-        f"The conversation no longer fits the model's context: {used:,} of {context:,} tokens.",
-        "Branch from an earlier turn or start a new session; in a chat, /compact goes on from a summary.",
+        f"The conversation no longer fits the model's context: {used:,} of {most:,} tokens.",
+        "Branch from an earlier turn or start a new session; in a context, /compact goes on from a summary.",
     )
 
 
-def context_used(chat: TurnContext) -> int:
+def context_used(context: TurnContext) -> int:
     """Tokens of the context that the next prompt begins with, up to its message."""
-    path = chat.conversation.path()
-    messages = history(chat, path[-1] if path else None)
-    known = known_boundaries(chat, messages, path[-1]) if path else {}
-    return chat.template.boundaries(messages, known)[-1] if messages else 0
+    path = context.conversation.path()
+    messages = history(context, path[-1] if path else None)
+    known = known_boundaries(context, messages, path[-1]) if path else {}
+    return context.template.boundaries(messages, known)[-1] if messages else 0
 
 
-def prefill_cost(chat: TurnContext, entry: Entry) -> int:
+def prefill_cost(context: TurnContext, entry: Entry) -> int:
     """Tokens to prefill to go on from an entry: after a reply, or from what a message follows.
 
     Raises `TemplateRefused`.
     """
     is_asked = entry.message.role != "assistant"
-    leaf = chat.conversation.entries.get(entry.parent or "") if is_asked else entry
+    leaf = context.conversation.entries.get(entry.parent or "") if is_asked else entry
     if leaf is None:
         return 0
-    path = render_history(chat, leaf).path
-    return path.end - chat.checkpoints.plan(path).tokens if path else 0
+    path = render_history(context, leaf).path
+    return path.end - context.checkpoints.plan(path).tokens if path else 0

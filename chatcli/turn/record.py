@@ -11,29 +11,29 @@ from chatcli.records import ReplyRecord
 from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template_key
 
 
-def persist(chat: TurnContext, prompt: Prompt, record: TurnRecord, entry_id: str) -> Entry:
+def persist(context: TurnContext, prompt: Prompt, record: TurnRecord, entry_id: str) -> Entry:
     """Put the reply to `prompt` on disk, with the turn's numbers. The prompt does not wait for the disk.
 
     One that was cut has a checkpoint of its own, for it to go on from.
     """
-    facts = facts_of(chat, prompt)
+    facts = facts_of(context, prompt)
     is_cut, by_person = record.finish_reason in CUT_SHORT, record.finish_reason == "cancelled"
-    if is_cut and (kept := chat.checkpoints.keep_reply(prompt.path, expected=by_person)):
+    if is_cut and (kept := context.checkpoints.keep_reply(prompt.path, expected=by_person)):
         facts["reply_segments"] = [kept[0]]
         record.checkpoint_bytes += kept[1]
-    return keep(chat, prompt.leaf, record, facts, entry_id)
+    return keep(context, prompt.leaf, record, facts, entry_id)
 
 
-def facts_of(chat: TurnContext, prompt: Prompt) -> ReplyRecord:
+def facts_of(context: TurnContext, prompt: Prompt) -> ReplyRecord:
     """`provenance`, and the checkpoints of a draft model."""
-    facts = provenance(chat, prompt)
-    if segments := draft_segments(chat, prompt.leaf):
+    facts = provenance(context, prompt)
+    if segments := draft_segments(context, prompt.leaf):
         facts["draft_segments"] = segments
     return facts
 
 
 def keep(
-    chat: TurnContext,
+    context: TurnContext,
     user: Entry,
     record: TurnRecord,
     facts: ReplyRecord,
@@ -42,7 +42,7 @@ def keep(
     """`persist`, with `facts` from `provenance`: in a batch the live cache has gone on to other questions."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
     generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
-    return chat.session.append(
+    return context.session.append(
         Message("assistant", record.text, record.thinking),
         user.id,
         wait=False,
@@ -52,36 +52,36 @@ def keep(
     )
 
 
-def provenance(chat: TurnContext, prompt: Prompt) -> ReplyRecord:
+def provenance(context: TurnContext, prompt: Prompt) -> ReplyRecord:
     """What a record says of the model and the checkpoints, once `prompt` has been run."""
-    loaded = chat.checkpoints.loaded
+    loaded = context.checkpoints.loaded
     return {
         "model": loaded.name,
         "fingerprint": loaded.fingerprint,
-        "segments": own_segments(chat, prompt.leaf),
-        "template": template_key(chat),
+        "segments": own_segments(context, prompt.leaf),
+        "template": template_key(context),
         "boundaries": boundaries_around(prompt),
     }
 
 
-def own_segments(chat: TurnContext, leaf: Entry) -> list[str]:
+def own_segments(context: TurnContext, leaf: Entry) -> list[str]:
     """The live checkpoints that no earlier turn of the path to `leaf` names, and the last in any case."""
-    if chat.checkpoints.disk.is_off:
+    if context.checkpoints.disk.is_off:
         return []
-    return _new_ids(chat, leaf, chat.checkpoints.live_ids, "segments")
+    return _new_ids(context, leaf, context.checkpoints.live_ids, "segments")
 
 
-def draft_segments(chat: TurnContext, leaf: Entry) -> list[str]:
+def draft_segments(context: TurnContext, leaf: Entry) -> list[str]:
     """The same of the draft model, if there is one: what no transcript names is not kept on disk."""
-    if chat.checkpoints.disk.is_off or chat.speculation is None:
+    if context.checkpoints.disk.is_off or context.speculation is None:
         return []
-    return _new_ids(chat, leaf, chat.speculation.live_ids, "draft_segments")
+    return _new_ids(context, leaf, context.speculation.live_ids, "draft_segments")
 
 
 def _new_ids(
-    chat: TurnContext, leaf: Entry, ids: Sequence[str], key: Literal["segments", "draft_segments"]
+    context: TurnContext, leaf: Entry, ids: Sequence[str], key: Literal["segments", "draft_segments"]
 ) -> list[str]:
-    *earlier, _ = chat.conversation.path(leaf.id)
+    *earlier, _ = context.conversation.path(leaf.id)
     records = [entry.record for entry in earlier if entry.message.role == "assistant"]
     earlier_ids = {segment for record in records for segment in record.get(key, ())}
     return [segment for segment in ids if segment not in earlier_ids or segment == ids[-1]]

@@ -15,41 +15,43 @@ from chatcli.turn import turn
 from chatcli.turn.prompt import TurnContext, render, room_left
 
 
-def regenerate(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
+def regenerate(context: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     """Another reply to the last question, beside the one that is there. Raises as `turn.take` does.
 
     If it is stopped before its first token, the conversation stays where it was.
     """
     started = time.perf_counter()
-    question = last_question(chat)
-    before = [reply.record.get("generated") for reply in chat.conversation.children(question.id)]
-    for event in turn.answer(chat, render(chat, question), started, cancelled):
-        if isinstance(event, TurnDone) and not chat.sampling.temp and event.record.tokens in before:
+    question = last_question(context)
+    before = [reply.record.get("generated") for reply in context.conversation.children(question.id)]
+    for event in turn.answer(context, render(context, question), started, cancelled):
+        if isinstance(event, TurnDone) and not context.sampling.temp and event.record.tokens in before:
             yield Notice("At temperature 0 the reply is the same again: /set temp 0.8 for another.")
         yield event
 
 
-def last_question(chat: TurnContext) -> Entry:
+def last_question(context: TurnContext) -> Entry:
     """The message to which there can be another reply. Raises `NothingToRepeat`."""
-    turns = chat.conversation.turns()
+    turns = context.conversation.turns()
     if not turns:
         raise NothingToRepeat("There is no reply to make anew yet: say something first.")
     last = turns[-1]
-    return chat.conversation.entries[last.reply.parent or ""] if last.reply else (last.user, *last.steps)[-1]
+    return (
+        context.conversation.entries[last.reply.parent or ""] if last.reply else (last.user, *last.steps)[-1]
+    )
 
 
-def go_on(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
+def go_on(context: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     """The last reply from where it was cut, whole, beside what there is of it.
 
     Raises `NothingToRepeat` if it was not cut, and as `turn.take` does.
     """
     started = time.perf_counter()
-    reply = cut_reply(chat)
+    reply = cut_reply(context)
     yield ReplyContinued(reply.message.content)
     reply_start = tuple(reply.record["generated"])
-    prompt = render(chat, last_question(chat))
+    prompt = render(context, last_question(context))
     tokens = [*prompt.tokens, *reply_start]
-    room_left(chat, len(tokens))
+    room_left(context, len(tokens))
     prompt = replace(
         prompt,
         path=replace(prompt.path, tokens=tokens),
@@ -57,12 +59,12 @@ def go_on(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
         thinking_tokens=reply.record.get("thinking_tokens", 0),
         thinking_seconds=reply.record.get("thinking_seconds", 0.0),
     )
-    yield from turn.answer(chat, prompt, started, cancelled)
+    yield from turn.answer(context, prompt, started, cancelled)
 
 
-def cut_reply(chat: TurnContext) -> Entry:
+def cut_reply(context: TurnContext) -> Entry:
     """The reply that there can be more of. Raises `NothingToRepeat`."""
-    turns = chat.conversation.turns()
+    turns = context.conversation.turns()
     if not turns:
         raise NothingToRepeat("There is no reply to go on with yet: say something first.")
     reply = turns[-1].reply
@@ -72,8 +74,8 @@ def cut_reply(chat: TurnContext) -> Entry:
         raise NothingToRepeat("The last reply never began: /regenerate answers the message.")
     if not reply.record.get("generated"):
         raise NothingToRepeat("The last reply's tokens are not kept: /regenerate makes it anew.")
-    if reply.record.get("fingerprint") != chat.checkpoints.loaded.fingerprint:
+    if reply.record.get("fingerprint") != context.checkpoints.loaded.fingerprint:
         raise NothingToRepeat("Another model began this reply: /regenerate makes it anew.")
-    if max(reply.record["generated"]) >= chat.checkpoints.vocabulary_size():
+    if max(reply.record["generated"]) >= context.checkpoints.vocabulary_size():
         raise NothingToRepeat("The last reply's tokens are damaged: /regenerate makes it anew.")
     return reply

@@ -25,10 +25,10 @@ class SettleNotes:
     last reply had to be run, so that the next turn can say it: also in another process, after a kill.
     """
 
-    def __init__(self, chat: TurnContext, prompt: Prompt, plan: Plan, reason: str | None) -> None:
+    def __init__(self, context: TurnContext, prompt: Prompt, plan: Plan, reason: str | None) -> None:
         """`reason` is why the plan is not deeper."""
         self.tokens = self.bytes = 0
-        self._chat, self._prompt = chat, prompt
+        self._chat, self._prompt = context, prompt
         self._start = self._noted_end = plan.tokens
         self._noted_bytes = 0
         runs_more = plan.depth < prompt.path.last_start
@@ -44,31 +44,31 @@ class SettleNotes:
 
     def write(self) -> None:
         """Add what was run and written since the last time to the reply's record."""
-        chat, prompt = self._chat, self._prompt
-        reply = chat.conversation.entries[prompt.leaf.id]
+        context, prompt = self._chat, self._prompt
+        reply = context.conversation.entries[prompt.leaf.id]
         before, boundaries = reply.record, boundaries_around(prompt)
         end, written = self._start + self.tokens, self.bytes - self._noted_bytes
         # Another reply's checkpoints may have been this one's already.
         if not (end > self._noted_end or written or boundaries != before.get("boundaries")):
             return
         # The last id says how far the conversation had been run: a cut settle does not count.
-        segments = [*before.get("segments", ()), *own_segments(chat, reply)]
-        if chat.checkpoints.live_ids != prompt.path.ids:
-            segments = [*own_segments(chat, reply), *before.get("segments", ())]
+        segments = [*before.get("segments", ()), *own_segments(context, reply)]
+        if context.checkpoints.live_ids != prompt.path.ids:
+            segments = [*own_segments(context, reply), *before.get("segments", ())]
         numbers: ReplyRecord = {
             "settled_tokens": before.get("settled_tokens", 0) + end - self._noted_end,
             "settled_bytes": before.get("settled_bytes", 0) + written,
             "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
             "segments": list(dict.fromkeys(segments)),
             "boundaries": boundaries,
-            "template": template_key(chat),
+            "template": template_key(context),
             "settled_ahead": self._settled_ahead(before.get("settled_ahead"), end),
         }
-        if before.get("fingerprint") != (fingerprint := chat.checkpoints.loaded.fingerprint):
+        if before.get("fingerprint") != (fingerprint := context.checkpoints.loaded.fingerprint):
             numbers["settled_by"] = fingerprint
-        if ids := [*before.get("draft_segments", ()), *draft_segments(chat, reply)]:
+        if ids := [*before.get("draft_segments", ()), *draft_segments(context, reply)]:
             numbers["draft_segments"] = list(dict.fromkeys(ids))
-        chat.session.note(reply, numbers)
+        context.session.note(reply, numbers)
         self._noted_end, self._noted_bytes, self._noted_at = end, self.bytes, time.monotonic()
 
     def _settled_ahead(self, before: SettledAhead | None, end: int) -> SettledAhead:
@@ -85,15 +85,15 @@ class SettleNotes:
         return {"after": after, "tokens": tokens, "reason": self._reason or before["reason"]}
 
 
-def settled_since_last_reply(chat: TurnContext, prompt: Prompt, plan: Plan) -> tuple[int, str | None]:
+def settled_since_last_reply(context: TurnContext, prompt: Prompt, plan: Plan) -> tuple[int, str | None]:
     """How many of a prompt's reused tokens were settled since the newest reply of the conversation.
 
     And why those were more than that reply, if they were.
     """
-    after, path = newest_reply(chat.conversation), prompt.path
+    after, path = newest_reply(context.conversation), prompt.path
     tokens: dict[str, int] = {}
     reason = None
-    for entry in chat.conversation.entries.values():
+    for entry in context.conversation.entries.values():
         noted = entry.record.get("settled_ahead")
         if noted and noted["after"] == after:
             tokens |= {key: max(count, tokens.get(key, 0)) for key, count in noted["tokens"].items()}

@@ -43,7 +43,7 @@ from chatcli.turn.settled import SettleNotes, settled_since_last_reply
 
 
 def take(
-    chat: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
+    context: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
 ) -> Iterator[Event]:
     """One turn: from a user's words, and images that go with them, to a reply that is on disk.
 
@@ -52,15 +52,15 @@ def take(
     `FolderError` if it cannot be saved.
     """
     started = time.perf_counter()
-    user = append(chat, text, images, chat.conversation.head)
+    user = append(context, text, images, context.conversation.head)
     try:
-        yield from answer(chat, render(chat, user), started, cancelled)
+        yield from answer(context, render(context, user), started, cancelled)
     except (TemplateRefused, ContextFull, MemoryFull):
-        chat.session.move_head(user.parent)
+        context.session.move_head(user.parent)
         raise
 
 
-def append(chat: TurnContext, text: str, images: Sequence[Image], parent: str | None) -> Entry:
+def append(context: TurnContext, text: str, images: Sequence[Image], parent: str | None) -> Entry:
     """Put a message below `parent` on disk, before the model sees it.
 
     Raises `EmptyPrompt`, and for images `NotAnImage` or `ImagesRefused`.
@@ -68,7 +68,7 @@ def append(chat: TurnContext, text: str, images: Sequence[Image], parent: str | 
     if not text.strip():
         raise EmptyPrompt("The message is empty: write something.")
     message = Message("user", decodable(text), images=tuple(image.picture for image in images))
-    session, loaded = chat.session, chat.checkpoints.loaded
+    session, loaded = context.session, context.checkpoints.loaded
     with vision.keeping(loaded.vision, images, loaded.name):
         if lost := session.conversation.unanswered(parent):
             # Templates want turns to alternate: a message whose reply never came gets an empty one.
@@ -76,51 +76,53 @@ def append(chat: TurnContext, text: str, images: Sequence[Image], parent: str | 
         return session.append(message, parent)
 
 
-def answer(chat: TurnContext, prompt: Prompt, started: float, cancelled: threading.Event) -> Iterator[Event]:
+def answer(
+    context: TurnContext, prompt: Prompt, started: float, cancelled: threading.Event
+) -> Iterator[Event]:
     """Plan, restore, prefill, checkpoint, generate, persist. `started` is `perf_counter`'s.
 
     A reply that never began is not kept beside another. Raises `MemoryFull`, and `RankLost` with
     what there is of the reply on disk.
     """
-    record = TurnRecord(chat.session.name, chat.conversation.turn_count(prompt.leaf.id))
-    yield from prefill(chat, prompt, record, cancelled)
-    siblings = len(chat.conversation.children(prompt.leaf.id))
-    sampling = chat.sampling.shifted(siblings)
-    collector = reply_collector(chat, prompt, sampling, record)
-    journal = ReplyJournal(chat.session)
-    entry_id = journal.begin(prompt.leaf, record, partial(facts_of, chat, prompt))
+    record = TurnRecord(context.session.name, context.conversation.turn_count(prompt.leaf.id))
+    yield from prefill(context, prompt, record, cancelled)
+    siblings = len(context.conversation.children(prompt.leaf.id))
+    sampling = context.sampling.shifted(siblings)
+    collector = reply_collector(context, prompt, sampling, record)
+    journal = ReplyJournal(context.session)
+    entry_id = journal.begin(prompt.leaf, record, partial(facts_of, context, prompt))
     try:
         with journal:
-            yield from generate(chat, prompt, sampling, collector, started, cancelled)
-            record.checkpoint_bytes += hand_over(chat)
+            yield from generate(context, prompt, sampling, collector, started, cancelled)
+            record.checkpoint_bytes += hand_over(context)
     except RankLost:
         if len(record.tokens) > len(prompt.reply_start):
-            persist(chat, prompt, record, entry_id)
+            persist(context, prompt, record, entry_id)
         raise
     kept = len(record.tokens) > len(prompt.reply_start) or not siblings
     if kept:
-        persist(chat, prompt, record, entry_id)
-    yield from store_problem(chat)
+        persist(context, prompt, record, entry_id)
+    yield from store_problem(context)
     yield TurnDone(record, kept)
 
 
 def prefill(
-    chat: TurnContext, prompt: Prompt, record: TurnRecord, cancelled: threading.Event
+    context: TurnContext, prompt: Prompt, record: TurnRecord, cancelled: threading.Event
 ) -> Iterator[Event]:
     """Plan, restore, prefill, checkpoint: bring the live cache to the end of the stable prefix."""
     path, started = prompt.path, time.perf_counter()
-    plan, steps = chat.checkpoints.advance(path, cancelled)
-    if plan.depth == len(path) and prompt.reply_start and chat.speculation is None:
-        plan = replace(plan, ahead=chat.checkpoints.resume_reply(path, prompt.tail))
+    plan, steps = context.checkpoints.advance(path, cancelled)
+    if plan.depth == len(path) and prompt.reply_start and context.speculation is None:
+        plan = replace(plan, ahead=context.checkpoints.resume_reply(path, prompt.tail))
     restored = time.perf_counter()
     record.restore_seconds = restored - started
     record.prompt_tokens = len(prompt.tokens)
     record.typeahead_tokens = plan.typed
     record.reused_tokens = plan.tokens - plan.typed
     record.prefilled_tokens = record.prompt_tokens - plan.tokens
-    record.avoided_seconds = chat.checkpoints.live.seconds(path.upto(plan.depth))
-    record.miss_reason = plan.reason or explain(chat, prompt, plan) or prompt.rerun_reason
-    record.reused_settled_tokens, record.settle_reason = settled_since_last_reply(chat, prompt, plan)
+    record.avoided_seconds = context.checkpoints.live.seconds(path.upto(plan.depth))
+    record.miss_reason = plan.reason or explain(context, prompt, plan) or prompt.rerun_reason
+    record.reused_settled_tokens, record.settle_reason = settled_since_last_reply(context, prompt, plan)
     yield PrefixMatched(
         record.prompt_tokens, record.reused_tokens, record.miss_reason, record.typeahead_tokens
     )
@@ -135,7 +137,7 @@ def prefill(
 
 
 def generate(
-    chat: TurnContext,
+    context: TurnContext,
     prompt: Prompt,
     sampling: Sampling,
     collector: ReplyCollector,
@@ -144,21 +146,21 @@ def generate(
 ) -> Generator[Event]:
     """Run the prompt's tail and stream the reply, thinking apart from text. `started` is the turn's."""
     record, tail_started = collector.record, time.perf_counter()
-    record.checkpoint_bytes += follow(chat.speculation, prompt.path, cancelled)
+    record.checkpoint_bytes += follow(context.speculation, prompt.path, cancelled)
     if cancelled.is_set():
         return
     record.unrun_tokens = 0
-    context_room = room_left(chat, len(prompt.tokens))
-    room = chat.checkpoints.room(len(prompt.tokens), context_room)
+    context_room = room_left(context, len(prompt.tokens))
+    room = context.checkpoints.room(len(prompt.tokens), context_room)
     request = Request(
         prompt.tail, sampling, room, prompt.reply_start, prompt.generation_prompt, prompt.stable
     )
-    speculation = chat.speculation
+    speculation = context.speculation
     if speculation is None:
-        tokens = chat.checkpoints.generate(request, cancelled)
+        tokens = context.checkpoints.generate(request, cancelled)
     else:
         record.draft_model = speculation.name
-        tokens = speculation.generate(chat.checkpoints, request, cancelled)
+        tokens = speculation.generate(context.checkpoints, request, cancelled)
     with contextlib.closing(tokens):
         for token in tokens:
             if record.time_to_first_token is None:
@@ -168,7 +170,7 @@ def generate(
             if collector.stopped:
                 break
     yield from collector.finish()
-    record.logprobs = chat.checkpoints.floats(collector.logprobs)
+    record.logprobs = context.checkpoints.floats(collector.logprobs)
     if len(record.tokens) - len(prompt.reply_start) == room < context_room:
         yield Notice(f"{finish.CUT} because the memory is full: allow more with --memory-limit.")
     used = len(prompt.tokens) + record.generated_tokens
@@ -176,34 +178,34 @@ def generate(
         yield Notice(notice)
 
 
-def hand_over(chat: TurnContext) -> int:
+def hand_over(context: TurnContext) -> int:
     """Hand over the turn's checkpoints that were not handed over after its first token.
 
     Returns the bytes of all.
     """
-    draft = chat.speculation.hand_over() if chat.speculation is not None else 0
-    return draft + chat.checkpoints.hand_over()
+    draft = context.speculation.hand_over() if context.speculation is not None else 0
+    return draft + context.checkpoints.hand_over()
 
 
 def reply_collector(
-    chat: TurnContext, prompt: Prompt, sampling: Sampling, record: TurnRecord
+    context: TurnContext, prompt: Prompt, sampling: Sampling, record: TurnRecord
 ) -> ReplyCollector:
     """A collector for the reply to `prompt`, which holds what there is of a reply that goes on."""
-    tools = chat.conversation.template_args.get("tools") or ()
-    reading = splitter(chat.checkpoints.loaded.tokenizer, prompt.generation_prompt, tools)
+    tools = context.conversation.template_args.get("tools") or ()
+    reading = splitter(context.checkpoints.loaded.tokenizer, prompt.generation_prompt, tools)
     collector = ReplyCollector(record, reading, sampling.stop or ())
-    text = text_of(chat.checkpoints.loaded, prompt.reply_start)
+    text = text_of(context.checkpoints.loaded, prompt.reply_start)
     collector.recall(prompt.reply_start, text, prompt.thinking_tokens, prompt.thinking_seconds)
     return collector
 
 
-def store_problem(chat: TurnContext) -> Iterator[Event]:
+def store_problem(context: TurnContext) -> Iterator[Event]:
     """A notice, once, if checkpoints can no longer be written."""
-    if problem := chat.checkpoints.store.take_problem():
+    if problem := context.checkpoints.store.take_problem():
         yield Notice(problem)
 
 
-def settle(chat: TurnContext, cancelled: threading.Event) -> Generator[Event]:
+def settle(context: TurnContext, cancelled: threading.Event) -> Generator[Event]:
     """Run the last reply as history will show it, so that the next turn prefills only what is new.
 
     If history shows the reply as it was generated, the live cache goes on from there. Otherwise it goes back
@@ -211,24 +213,24 @@ def settle(chat: TurnContext, cancelled: threading.Event) -> Generator[Event]:
     this restores the checkpoint before the first message is sent. If there is too little memory it ends
     silently; the next turn reports it.
     """
-    conversation = chat.conversation
-    if chat.checkpoints.disk.is_off or not conversation.head or conversation.unanswered():
+    conversation = context.conversation
+    if context.checkpoints.disk.is_off or not conversation.head or conversation.unanswered():
         return
     with contextlib.suppress(MemoryFull):
-        prompt = render_history(chat, conversation.entries[conversation.head])
+        prompt = render_history(context, conversation.entries[conversation.head])
         path = prompt.path
-        plan, steps = chat.checkpoints.advance(path, cancelled, "settle")
-        reason = plan.reason or explain(chat, prompt, plan)
+        plan, steps = context.checkpoints.advance(path, cancelled, "settle")
+        reason = plan.reason or explain(context, prompt, plan)
         start = plan.tokens
         yield PrefixMatched(len(prompt.tokens), start, reason)
-        settled = SettleNotes(chat, prompt, plan, reason)
+        settled = SettleNotes(context, prompt, plan, reason)
         for step in steps:
             settled.add(step)
             if step.tokens:
                 yield PrefillProgress(settled.tokens, len(prompt.tokens) - start)
         if not cancelled.is_set():
-            settled.add(Prefilled(0, chat.checkpoints.persist_state()))
-        settled.add(Prefilled(0, follow(chat.speculation, path, cancelled, "settle")))
+            settled.add(Prefilled(0, context.checkpoints.persist_state()))
+        settled.add(Prefilled(0, follow(context.speculation, path, cancelled, "settle")))
         settled.write()
-        yield from store_problem(chat)
+        yield from store_problem(context)
         yield Settled(settled.tokens, settled.bytes)

@@ -15,7 +15,7 @@ from chatcli.turn.prompt import TurnContext, render_unsent
 
 
 def typeahead(
-    chat: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
+    context: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
 ) -> Iterator[TypeaheadProgress]:
     """Bring the live cache to where it will be when `text` is sent, as a turn itself would.
 
@@ -25,19 +25,19 @@ def typeahead(
     """
     try:
         for image in images:
-            if chat.template.vision is not None:
-                chat.template.vision.learn(image)
+            if context.template.vision is not None:
+                context.template.vision.learn(image)
         pictures = tuple(image.picture for image in images)
-        path = render_unsent(chat, Message("user", text, images=pictures))
+        path = render_unsent(context, Message("user", text, images=pictures))
     except (TemplateRefused, NotAnImage):
         return  # sending it will say why
-    if len(path.tokens) >= chat.checkpoints.loaded.context:
+    if len(path.tokens) >= context.checkpoints.loaded.context:
         return
     with contextlib.suppress(MemoryFull):
-        plan, steps = chat.checkpoints.advance(path, cancelled, "typeahead")
+        plan, steps = context.checkpoints.advance(path, cancelled, "typeahead")
         done = plan.typed
         for step in steps:
             if step.tokens:
                 done += step.tokens
                 yield TypeaheadProgress(done)
-        follow(chat.speculation, path, cancelled, "typeahead")
+        follow(context.speculation, path, cancelled, "typeahead")
