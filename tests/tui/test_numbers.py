@@ -55,7 +55,7 @@ def test_the_panel_stats_json_and_the_transcript_say_the_same(chatcli: Program) 
         assert {key: shown[key] for key in record if key in shown} == {
             key: record[key] for key in record if key in shown
         }
-        ratio = percent(reused, prompt)
+        ratio = percent(kept, prompt)
         assert f"turn {number} · hit ratio {ratio} " in panel
         assert (
             f"  {percent(kept, prompt)} reused · {percent(prepared, prompt)} prepared · {new} new " in panel

@@ -39,7 +39,7 @@ def check_panel(panel: str, turn: dict[str, Any]) -> None:
     reused = percent(turn["reused_tokens"] - again, prompt)
     prepared = percent(turn["typeahead_tokens"] + again, prompt)
     title, parts, times, *_ = panel.split("\n")
-    assert f" turn {turn['turn']} · hit ratio {percent(turn['reused_tokens'], prompt)} " in title
+    assert f" turn {turn['turn']} · hit ratio {reused} " in title
     assert f"  {reused} reused · {prepared} prepared · {turn['prefilled_tokens']:,} new " in parts
     assert 24 == sum(map(parts.count, "█▓░")) and ("█" in parts) == (turn["reused_tokens"] > again)
     assert "first token" in times and "tok/s" in times

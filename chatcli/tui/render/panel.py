@@ -85,8 +85,8 @@ def hit_line(record: TurnRecord, width: int) -> RenderableType:
 
 
 def hit_ratio(record: ReplyRecord) -> str:
-    """What came from a checkpoint, of the prompt: 94 %."""
-    return percent(record.get("reused_tokens", 0), record.get("prompt_tokens", 0))
+    """What was reused of the prompt: 94 %. What was prepared after a change of it is not, as in `--json`."""
+    return percent(prompt_counts(record)[0], record.get("prompt_tokens", 0))
 
 
 def prompt_counts(record: ReplyRecord) -> tuple[int, int, int]:
@@ -103,9 +103,9 @@ def prompt_counts(record: ReplyRecord) -> tuple[int, int, int]:
 def prompt_parts(record: ReplyRecord) -> list[str]:
     """The parts of a prompt, in every turn the same three: 94 % reused, 4 % prepared, 2 new."""
     prompt, unrun = record.get("prompt_tokens", 0), record.get("unrun_tokens", 0)
-    reused, prepared, new = prompt_counts(record)
+    _, prepared, new = prompt_counts(record)
     return [
-        f"{percent(reused, prompt)} reused",
+        f"{hit_ratio(record)} reused",
         f"{percent(prepared, prompt)} prepared",
         # A prompt that was stopped has not run all of its new tokens.
         f"{new:,} new" + (f", {new - unrun:,} run" if unrun else ""),
