@@ -131,7 +131,7 @@ def path_of(context: TurnContext) -> TokenPath:
 def restored(worker: Worker, loaded: LoadedModel, store: SegmentStore, path: TokenPath) -> PromptCache:
     """A new cache of the model's, filled from disk with the rows and state of `path`."""
     cache: PromptCache = worker.call(prompt_cache.new, loaded.model)
-    stateful = prompt_cache.has_state(cache)
+    stateful = prompt_cache.is_stateful(cache)
     state, scalars = store.state(path[-1]) if stateful else ({}, "{}")
     with store.rows(path) as rows:
         worker.call(prompt_cache.fill, cache, rows, state, scalars)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from benchmarks.measure import options, progress
 from chatcli.bench import report, run, workloads
 from chatcli.bench.ours import Chatcli
-from chatcli.bench.race import Answer, Contender, Request, Step, Workload
+from chatcli.bench.race import Answer, Contender, Query, Step, Workload
 from chatcli.bench.run import BenchSetup, MakeWorkload, Plan
 from chatcli.bench.scripted import Script
 from chatcli.cli.bench import show
@@ -30,7 +30,7 @@ class ChatcliTypeahead(Chatcli):
 
     name = "chatcli, typed ahead"
 
-    def ask(self, request: Request, script: Script) -> Answer:
+    def ask(self, request: Query, script: Script) -> Answer:
         written_before = self._store.written_bytes
         _, context = self.go_on_from(request, script)
         progress = typeahead(context, request.user_messages[-1], self._never)
@@ -49,7 +49,7 @@ def branch(count: int, reply: int = 64) -> Workload:
     """A conversation, then another follow-up at every one of its turns."""
     texts = tuple(workloads.user_message(number) for number in range(count))
     steps = [
-        Step("follow-up", Request(workloads.SYSTEM, (*texts[: depth - 1], f"And what of day {depth}?")))
+        Step("follow-up", Query(workloads.SYSTEM, (*texts[: depth - 1], f"And what of day {depth}?")))
         for depth in range(2, count + 1)
     ]
     return Workload(
@@ -65,7 +65,7 @@ def shared_prefix(prefix: int, prompts: int, per_token: float) -> Workload:
     """Many conversations that begin with the same system prompt, and all of them once more."""
     system = workloads.long_text(int(prefix * per_token))
     texts = [workloads.long_text(int(128 * per_token), 1000 * number) for number in range(1, prompts + 1)]
-    steps = [Step(when, Request(system, (text,))) for when in ("cold", "warm") for text in texts]
+    steps = [Step(when, Query(system, (text,))) for when in ("cold", "warm") for text in texts]
     return Workload(
         "shared-prefix",
         f"{prompts} prompts of 128 tokens after {prefix} shared ones",
@@ -80,7 +80,7 @@ def ways(lengths: Sequence[int], rounds: int, per_token: float, reply: int = 16)
     steps: list[Step] = []
 
     def add(length: int, way: str, system: str, *texts: str, **options: bool) -> None:
-        steps.append(Step(f"{length:,} {way}", Request(system, texts), **options))
+        steps.append(Step(f"{length:,} {way}", Query(system, texts), **options))
 
     for length in lengths:
         text = workloads.long_text(int(length * per_token), 1000 * length)
@@ -106,10 +106,10 @@ def ways(lengths: Sequence[int], rounds: int, per_token: float, reply: int = 16)
 def paste(lengths: Sequence[int], per_token: float, reply: int = 64) -> Workload:
     """A long message, a few turns into a conversation."""
     texts = [workloads.user_message(number) for number in range(3)]
-    steps = [Step(f"turn {n}", Request(workloads.SYSTEM, tuple(texts[:n]))) for n in range(1, len(texts) + 1)]
+    steps = [Step(f"turn {n}", Query(workloads.SYSTEM, tuple(texts[:n]))) for n in range(1, len(texts) + 1)]
     for length in lengths:
         texts.append(workloads.long_text(int(length * per_token), 1000 * length))
-        steps.append(Step(f"{length:,} tokens pasted", Request(workloads.SYSTEM, tuple(texts))))
+        steps.append(Step(f"{length:,} tokens pasted", Query(workloads.SYSTEM, tuple(texts))))
     return Workload("paste", "a long message, from Enter to the first token", steps, reply)
 
 

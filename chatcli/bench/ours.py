@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chatcli.bench.race import Answer, Contender, Request, gaps
+from chatcli.bench.race import Answer, Contender, Query, gaps
 from chatcli.bench.scripted import Script
 from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.checkpoints.checkpoints import Checkpoints
@@ -80,7 +80,7 @@ class Chatcli(Contender):
         self._store = SegmentStore(self._folder, self.loaded.fingerprint, recompute_seconds=RECOMPUTE_SECONDS)
         self._checkpoints = MeasuredCheckpoints(self._worker, self.loaded, self._store)
 
-    def ask(self, request: Request, script: Script) -> Answer:
+    def ask(self, request: Query, script: Script) -> Answer:
         written_before = self._store.written_bytes
         began = time.perf_counter()
         opened, context = self.go_on_from(request, script)
@@ -108,7 +108,7 @@ class Chatcli(Contender):
             written_bytes=self._store.written_bytes - written_before,
         )
 
-    def go_on_from(self, request: Request, script: Script) -> tuple[OpenSession, TurnContext]:
+    def go_on_from(self, request: Query, script: Script) -> tuple[OpenSession, TurnContext]:
         """The session with the path that the request goes on from, or a new one, with its head there."""
         path = request.user_messages[:-1]
         holders = (opened for opened in self._sessions if path and path in opened.heads)

@@ -18,7 +18,7 @@ import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generation_stream, stream_generate
 from mlx_lm.models import cache as mlx_cache
 
-from chatcli.bench.race import Answer, Contender, Request, gaps
+from chatcli.bench.race import Answer, Contender, Query, gaps
 from chatcli.bench.scripted import Script, render
 from chatcli.kv.prompt_cache import nbytes
 from chatcli.model.load import LoadedModel
@@ -33,10 +33,10 @@ THINK_START_TAIL_TOKENS = 11
 class Peer(Contender):
     """What the peers share: how a request becomes tokens, and tokens a reply, on the model's thread."""
 
-    def ask(self, request: Request, script: Script) -> Answer:
+    def ask(self, request: Query, script: Script) -> Answer:
         return self._worker.call(self._ask, request, script)
 
-    def _ask(self, request: Request, script: Script) -> Answer:
+    def _ask(self, request: Query, script: Script) -> Answer:
         raise NotImplementedError
 
     def _tokens(self, messages: Sequence[dict[str, str]]) -> list[int]:
@@ -72,7 +72,7 @@ class NoReuse(Peer):
 
     name = "no reuse"
 
-    def _ask(self, request: Request, script: Script) -> Answer:
+    def _ask(self, request: Query, script: Script) -> Answer:
         began = time.perf_counter()
         tokens = self._tokens(request.messages(script))
         cache = self._new()
@@ -91,7 +91,7 @@ class MlxLmFile(Peer):
         self._cache: Cache | None = None
         self._cached_tokens: list[int] = []
 
-    def _ask(self, request: Request, script: Script) -> Answer:
+    def _ask(self, request: Query, script: Script) -> Answer:
         began = time.perf_counter()
         tokens = self._tokens(request.messages(script))
         cache, reused = self._trimmed_cache(tokens)
@@ -153,7 +153,7 @@ class MlxLmServer(Peer):
     def forget(self) -> None:
         self._prompt_cache = mlx_cache.LRUPromptCache()
 
-    def _ask(self, request: Request, script: Script) -> Answer:
+    def _ask(self, request: Query, script: Script) -> Answer:
         began = time.perf_counter()
         messages = request.messages(script)
         tokens = self._tokens(messages)

@@ -37,7 +37,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Request:
+class Query:
     """A conversation up to a message that is to be answered: its user messages, oldest first."""
 
     system: str
@@ -96,7 +96,7 @@ class Contender:
         self.loaded = loaded
         self._worker = worker
 
-    def ask(self, request: Request, script: Script) -> Answer:
+    def ask(self, request: Query, script: Script) -> Answer:
         """Answer one request, and do the work that follows a reply."""
         raise NotImplementedError
 
@@ -129,7 +129,7 @@ class Step:
     """
 
     label: str
-    request: Request
+    request: Query
     reopened: bool = False
     typed: bool = True
 
@@ -171,7 +171,7 @@ class Race:
         return sum(mine != theirs for mine, theirs in pairs), len(pairs)
 
 
-WARM_UP = Request("You are a helpful assistant.", ("Good morning.",))
+WARM_UP = Query("You are a helpful assistant.", ("Good morning.",))
 
 
 def race(

@@ -23,7 +23,7 @@ from mlx_lm.utils import load_tokenizer
 
 from chatcli.bench import run, workloads
 from chatcli.bench.http_server import HOST, Event, Server
-from chatcli.bench.race import Progress, Request, gaps
+from chatcli.bench.race import Progress, Query, gaps
 from chatcli.bench.report import percent_text, seconds_text
 from chatcli.bench.scripted import Script, render, script, write_code
 from chatcli.commands.results import Table
@@ -270,7 +270,7 @@ def _messages(system: str, history: Sequence[dict[str, str]], text: str) -> Mess
     return [{"role": "system", "content": system}, *history, {"role": "user", "content": text}]
 
 
-def conversation(server: Serving, tokenizer: Any, request: Request, reply_tokens: int) -> Pass:
+def conversation(server: Serving, tokenizer: Any, request: Query, reply_tokens: int) -> Pass:
     """The request's user messages one after the other, each after the server's own replies."""
     asked: list[Asked] = []
     history: Messages = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chatcli.bench.race import Request, Step, Workload
+from chatcli.bench.race import Query, Step, Workload
 
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."
 USER_MESSAGES = (
@@ -30,7 +30,7 @@ def user_message(number: int) -> str:
 def turns(count: int, reply: int = 64) -> Workload:
     """A conversation of short messages."""
     texts = [user_message(number) for number in range(count)]
-    steps = [Step(f"turn {number}", Request(SYSTEM, tuple(texts[:number]))) for number in range(1, count + 1)]
+    steps = [Step(f"turn {number}", Query(SYSTEM, tuple(texts[:number]))) for number in range(1, count + 1)]
     return Workload(
         "turns",
         f"{count} turns, {reply} reply tokens",
@@ -46,9 +46,7 @@ def agentic(tokens: int, rounds: int, per_token: float, reply: int = 64) -> Work
     first = long_text(int(tokens * per_token))
     results = [long_text(int(150 * per_token), 1000 * number) for number in range(1, rounds)]
     texts = [f"Here is what is known.\n{first}", *(f"Result:\n{text}" for text in results)]
-    steps = [
-        Step(f"round {number}", Request(SYSTEM, tuple(texts[:number]))) for number in range(1, rounds + 1)
-    ]
+    steps = [Step(f"round {number}", Query(SYSTEM, tuple(texts[:number]))) for number in range(1, rounds + 1)]
     return Workload(
         "agentic",
         f"a prompt of {tokens:,} tokens that grows in {rounds} rounds",
@@ -65,7 +63,7 @@ def reopen(counts: Sequence[int], reply: int = 64) -> Workload:
 
     def add(label: str, **options: bool) -> None:
         texts.append(user_message(len(texts)))
-        steps.append(Step(label, Request(SYSTEM, tuple(texts)), **options))
+        steps.append(Step(label, Query(SYSTEM, tuple(texts)), **options))
 
     for count in counts:
         while len(texts) < count:

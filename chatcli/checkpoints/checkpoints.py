@@ -18,7 +18,7 @@ from chatcli.checkpoints.live_cache import LiveCache
 from chatcli.checkpoints.plan import Plan, make_plan, plan_kept_reply, reply_path
 from chatcli.checkpoints.writer import CheckpointWriter, is_much
 from chatcli.engine import generate, speculative
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import GenerationRequest, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
@@ -251,7 +251,7 @@ class Checkpoints:
 
     def generate(
         self,
-        request: Request,
+        request: GenerationRequest,
         cancelled: StopSignal,
         speculator: Speculator | None = None,
         *,

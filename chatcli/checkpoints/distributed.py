@@ -16,7 +16,7 @@ from pathlib import Path
 from chatcli.checkpoints.live_cache import LiveCache
 from chatcli.checkpoints.plan import Stored
 from chatcli.checkpoints.writer import CheckpointWriter
-from chatcli.engine.generate import Request
+from chatcli.engine.generate import GenerationRequest
 from chatcli.errors import ModelBroken, RankLost
 from chatcli.kv.memory_limit import Limit, MemoryLimit, TightestLimit
 from chatcli.model import sharding
@@ -125,7 +125,7 @@ class Leader:
         return BroadcastStop(self.ranks, own) if self._leads else own
 
     @contextlib.contextmanager
-    def generating(self, root: str, request: Request) -> Iterator[Request]:
+    def generating(self, root: str, request: GenerationRequest) -> Iterator[GenerationRequest]:
         """`together`, for a request that draws the same on all ranks."""
         sampling = request.sampling
         if self._leads and sampling.seed is None:

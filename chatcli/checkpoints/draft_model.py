@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 from chatcli.checkpoints.checkpoints import Checkpoints, Purpose
 from chatcli.engine import embeddings
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import GenerationRequest, Token
 from chatcli.engine.speculative import SpeculationLimits, Speculator
 from chatcli.model.load import LoadedModel
 from chatcli.store.segments.token_path import TokenPath
@@ -64,7 +64,7 @@ class Speculation:
     def generate(
         self,
         checkpoints: Checkpoints,
-        request: Request,
+        request: GenerationRequest,
         cancelled: StopSignal,
     ) -> Generator[Token]:
         """Generate with the model's own `checkpoints`, once `follow` has brought this to the same token."""

@@ -95,7 +95,7 @@ class LiveCache:
         self.unwritten: list[Unwritten] = []
         self.position = Position(TokenPath(self.root, []))
         self._begin_anew()
-        stateful = prompt_cache.has_state(self.cache)
+        stateful = prompt_cache.is_stateful(self.cache)
         by_offset = prompt_cache.rewinds_by_offset(self.cache)
         rewinds = all(isinstance(leaf, OffsetRows | Window) for leaf in rows_in(self.cache))
         # The layers of a pipeline's ranks may be of several kinds.

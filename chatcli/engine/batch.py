@@ -13,7 +13,7 @@ import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
 
 from chatcli.engine import embeddings, generate
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import GenerationRequest, Token
 from chatcli.engine.sampling import Sampler, sampler_for, seeded
 from chatcli.errors import MemoryFull
 from chatcli.kv import prompt_cache
@@ -91,7 +91,7 @@ class Batch:
             stream=generation_stream,
         )
 
-    def add(self, cache: PromptCache, request: Request) -> int:
+    def add(self, cache: PromptCache, request: GenerationRequest) -> int:
         """Go on from `cache` with a request that continues no reply. Returns the sequence's number."""
         tail, sampling = request.tail, request.sampling
         _prefill_all_but_last(self.loaded, cache, tail)

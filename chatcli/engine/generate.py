@@ -46,7 +46,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Request:
+class GenerationRequest:
     """What a reply begins with: `tail` are the prompt's last tokens, which are run first.
 
     It ends when the model stops, or when `room` or max_tokens is reached. `reply_start` is the
@@ -101,7 +101,7 @@ def prefill(
 def generate(
     loaded: LoadedModel,
     cache: PromptCache,
-    request: Request,
+    request: GenerationRequest,
     cancelled: StopSignal,
     log: RowLog,
 ) -> Iterator[Token]:
@@ -130,7 +130,7 @@ def generate(
     log_interval = (prompt_cache.shortest_window(cache) or request.room) // 2
     unlogged = len(tail)
     position = len(request.prefix) + len(tail)
-    stateful = prompt_cache.has_state(cache)
+    stateful = prompt_cache.is_stateful(cache)
     text_of_token = continued_text(loaded, reply_start) if reply_start else None
     with device.explained():
         _reserve(loaded, cache, planned=False)

@@ -18,7 +18,7 @@ from mlx_lm.models.cache import trim_prompt_cache
 
 from chatcli.engine import embeddings
 from chatcli.engine.generate import (
-    Request,
+    GenerationRequest,
     Token,
     continued_text,
     generate,
@@ -104,7 +104,7 @@ def generate_with_draft(
     speculator: Speculator,
     loaded: LoadedModel,
     cache: PromptCache,
-    request: Request,
+    request: GenerationRequest,
     cancelled: StopSignal,
     log: RowLog,
 ) -> Iterator[Token]:
@@ -162,7 +162,7 @@ def _bring_to(loaded: LoadedModel, cache: PromptCache, start: int, run: Sequence
 
 
 def _speculate(
-    speculator: Speculator, loaded: LoadedModel, cache: PromptCache, request: Request, count: int
+    speculator: Speculator, loaded: LoadedModel, cache: PromptCache, request: GenerationRequest, count: int
 ) -> Generator[Token]:
     """The first `count` tokens of a reply, or fewer."""
     sampling = request.sampling

@@ -113,7 +113,7 @@ def layout(cache: PromptCache) -> str:
     return " ".join(descriptions)
 
 
-def has_state(cache: PromptCache) -> bool:
+def is_stateful(cache: PromptCache) -> bool:
     """Whether some leaf can be restored only at the position of a checkpoint."""
     return bool(states_in(cache))
 

@@ -64,7 +64,7 @@ STREAM_HEADERS = [
 MAX_LOGGED_PATH = 80
 
 
-class Engine(Protocol):
+class Backend(Protocol):
     """Answers requests on its own thread."""
 
     model: str
@@ -96,7 +96,7 @@ class Stopped(ChatcliError):
 class Api:
     """The ASGI application and its running requests."""
 
-    def __init__(self, engine: Engine, *, log_messages: bool = False) -> None:
+    def __init__(self, engine: Backend, *, log_messages: bool = False) -> None:
         self.engine = engine
         self.state: Literal["loading", "ok", "stopping"] = "loading"
         self._log_messages = log_messages

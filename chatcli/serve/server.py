@@ -21,7 +21,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chatcli.errors import UsageError
-from chatcli.serve.app import Api, Engine, LogHandler, RateLimitedLog
+from chatcli.serve.app import Api, Backend, LogHandler, RateLimitedLog
 from chatcli.serve.guard import Access, is_any
 
 # The time limit for a request's head.
@@ -210,7 +210,7 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    engine: Engine,
+    engine: Backend,
     access: Access,
     port: int,
     on_ready: Callable[[str], None],
@@ -220,7 +220,7 @@ def serve(
     """Answer requests until a signal arrives. Returns its number, and whether the model is still loading.
 
     `on_ready` is called with the URL once requests are answered. Raises `UsageError` if the port is not
-    available, and whatever `Engine.start` raises.
+    available, and whatever `Backend.start` raises.
     """
     listener = listen(access.host, port)
     url = url_of(listener, access.host)

@@ -13,7 +13,7 @@ from typing import Any
 from chatcli.checkpoints.checkpoints import Checkpoints, Purpose
 from chatcli.checkpoints.distributed import ReceivedStop
 from chatcli.checkpoints.plan import Plan, Source
-from chatcli.engine.generate import Request
+from chatcli.engine.generate import GenerationRequest
 from chatcli.model import sharding
 from chatcli.model.ranks import Cancelled, Ranks
 from chatcli.session.runtime import Runtime
@@ -128,7 +128,7 @@ class Follower:
     ) -> None:
         """Generate until rank 0 stops it. `reply_tokens` at the prompt's end begin the reply already."""
         tokens = list(self._path.tokens)
-        request = Request(
+        request = GenerationRequest(
             tokens[start:],
             Sampling(**sampling),
             room,

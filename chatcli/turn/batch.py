@@ -18,7 +18,7 @@ from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry
 from chatcli.engine.batch import Batch, is_exact, max_sequences
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import GenerationRequest, Token
 from chatcli.errors import ContextFull, MemoryFull, TemplateRefused, UsageError
 from chatcli.events import (
     Alternatives,
@@ -65,11 +65,11 @@ class BatchReply:
     cancelled: threading.Event
     entry_id: str | None = None
 
-    def request(self) -> Request:
+    def request(self) -> GenerationRequest:
         """What is to be run: all that comes after the stable prefix."""
         prompt, used = self.prompt, len(self.prompt.tokens)
         self.record.unrun_tokens = 0
-        return Request(
+        return GenerationRequest(
             prompt.tail,
             self.sampling,
             self.context.checkpoints.room(used, room_left(self.context, used)),
@@ -287,7 +287,7 @@ class Replies(Generic[R]):
         """How many take turns, each with a cache of its own."""
         return len(self._in_turns)
 
-    def batch(self, reply: R, request: Request) -> None:
+    def batch(self, reply: R, request: GenerationRequest) -> None:
         """Generate it in the batch, on a fork of the live cache, which holds all but the request's tail."""
         call, loaded = self._checkpoints.worker.call, self._checkpoints.loaded
         self._batch = self._batch or call(Batch, loaded, self._max_at_once)

@@ -20,7 +20,7 @@ from chatcli.checkpoints.draft_model import follow
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry, Message
-from chatcli.engine.generate import Request, text_of
+from chatcli.engine.generate import GenerationRequest, text_of
 from chatcli.errors import ContextFull, EmptyPrompt, MemoryFull, RankLost, TemplateRefused
 from chatcli.events import (
     Event,
@@ -152,7 +152,7 @@ def generate(
     record.unrun_tokens = 0
     context_room = room_left(context, len(prompt.tokens))
     room = context.checkpoints.room(len(prompt.tokens), context_room)
-    request = Request(
+    request = GenerationRequest(
         prompt.tail, sampling, room, prompt.reply_start, prompt.generation_prompt, prompt.stable
     )
     speculation = context.speculation

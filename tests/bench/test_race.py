@@ -12,7 +12,7 @@ import pytest
 from chatcli.bench import run, workloads
 from chatcli.bench.ours import Chatcli
 from chatcli.bench.peers import MlxLmFile, MlxLmServer, NoReuse
-from chatcli.bench.race import Answer, Contender, Race, Request, Step, race, rotated
+from chatcli.bench.race import Answer, Contender, Query, Race, Step, race, rotated
 from chatcli.bench.scripted import Script, script
 from chatcli.cli import bench
 from chatcli.errors import UsageError
@@ -103,7 +103,7 @@ def test_each_repeat_starts_cold(model: Path) -> None:
 def test_one_system_prompt_serves_many_conversations(model: Path) -> None:
     texts = ("The quick brown fox.", "My dog is called Biscuit.")
     system = f"{SYSTEM} {workloads.long_text(600)}"
-    steps = [Step(text, Request(system, (text,))) for text in (*texts, *texts)]
+    steps = [Step(text, Query(system, (text,))) for text in (*texts, *texts)]
     result = run_race(model, steps, "chatcli")
     first, second, *again = result.of("chatcli")
     assert 0 == first.reused_tokens < second.reused_tokens
@@ -117,7 +117,7 @@ def test_the_starting_contender_rotates_from_step_to_step() -> None:
 
 
 def test_differing_greedy_tokens_are_counted() -> None:
-    steps = [Step("one", Request(SYSTEM, ("a",))), Step("two", Request(SYSTEM, ("b",)))]
+    steps = [Step("one", Query(SYSTEM, ("a",))), Step("two", Query(SYSTEM, ("b",)))]
     contenders = [Fixed("a", (1, 2, 3)), Fixed("b", (1, 5, 6))]
     result = race(contenders, steps, Script([1, 2, 3], ""), 1, lambda *_: None)
     assert [(0, 6), (4, 6)] == [result.differing(name) for name in ("a", "b")]
@@ -130,7 +130,7 @@ class Fixed(Contender):
         self.name = name
         self._answer = Answer(1, 0, 1.0, greedy=greedy)
 
-    def ask(self, request: Request, script: Script) -> Answer:
+    def ask(self, request: Query, script: Script) -> Answer:
         return self._answer
 
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from chatcli.bench import ours, peers, race, report, scripted, workloads
-from chatcli.bench.race import Answer, Race, Request, Step, Workload
+from chatcli.bench.race import Answer, Query, Race, Step, Workload
 from chatcli.bench.report import Outcome, standing
 from chatcli.model.load import load
 from chatcli.settings.values import POCKET
@@ -27,7 +27,7 @@ def make_outcome(
     name: str, labels: Sequence[str], answers: dict[str, list[list[Answer]]], **more: str
 ) -> Outcome:
     """`answers` by contender, repeat and step; the first contender is the reference."""
-    steps = [Step(label, Request("", (label,))) for label in labels]
+    steps = [Step(label, Query("", (label,))) for label in labels]
     workload = Workload(name, f"{name} at length", steps, 64, **more)
     return Outcome(workload, "tiny", Race(steps, answers, next(iter(answers))))
 
@@ -138,7 +138,7 @@ def test_steps_with_one_label_are_one_row() -> None:
 
 
 def test_a_reopened_step_shows_its_opening_time() -> None:
-    steps = [Step("open", Request("", ("a",))), Step("reopened", Request("", ("b",)), True)]
+    steps = [Step("open", Query("", ("a",))), Step("reopened", Query("", ("b",)), True)]
     mine = [Answer(10, 5, 1.0, opening_seconds=0.001), Answer(10, 5, 1.0, opening_seconds=0.25)]
     workload = Workload("reopen", "quit and come back", steps, 64)
     tables = report.tables(Outcome(workload, "tiny", Race(steps, {OURS: [mine]}, OURS)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.checkpoints.checkpoints import Checkpoints
-from chatcli.engine.generate import Request
+from chatcli.engine.generate import GenerationRequest
 from chatcli.model.load import load
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.catalog import cache_files
@@ -31,7 +31,7 @@ def test_checkpoints_are_written_with_the_first_token(model: Path, tmp_path: Pat
     assert [0, 0] == [step.bytes for step in steps]
     store.flush()
     assert [] == list(cache_files(store.location))
-    request = Request(TOKENS[38:], Sampling(temp=0.0, max_tokens=3), 3)
+    request = GenerationRequest(TOKENS[38:], Sampling(temp=0.0, max_tokens=3), 3)
     assert 3 == len(list(checkpoints.generate(request, NEVER)))
     written = checkpoints.hand_over()
     assert 0 == checkpoints.hand_over()

@@ -23,7 +23,7 @@ from chatcli.commands import handlers as _commands  # noqa: F401  (registers wha
 from chatcli.commands.registry import find
 from chatcli.commands.results import PlainText
 from chatcli.engine import generate
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import GenerationRequest, Token
 from chatcli.engine.speculative import (
     SpeculationLimits,
     Speculator,
@@ -124,7 +124,7 @@ class Pair:
         speculator = Speculator(self.draft, draft_cache, RowLog(), self.num_draft_tokens, limits)
         cancelled = threading.Event()
         tokens = generate_with_draft(
-            speculator, self.model, cache, Request(tail, sampling, 64, **more), cancelled, RowLog()
+            speculator, self.model, cache, GenerationRequest(tail, sampling, 64, **more), cancelled, RowLog()
         )
         return list(cancel_at(tokens, cancelled, stop))
 
@@ -138,7 +138,7 @@ class Pair:
         **more: Any,
     ) -> list[Token]:
         cancelled = threading.Event()
-        request = Request(tail, sampling, 64, **more)
+        request = GenerationRequest(tail, sampling, 64, **more)
         tokens = generate.generate(self.model, cache, request, cancelled, RowLog())
         return list(cancel_at(tokens, cancelled, stop))
 
@@ -371,7 +371,7 @@ def test_a_reply_that_outgrows_the_window_leaves_an_incomplete_draft_cache(famil
             speculator,
             model,
             cache,
-            Request(PROMPT[STABLE:], Sampling(max_tokens=count), 64),
+            GenerationRequest(PROMPT[STABLE:], Sampling(max_tokens=count), 64),
             NOT_CANCELLED,
             RowLog(),
         )

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from chatcli.engine import generate
 from chatcli.engine.batch import Batch, is_exact
-from chatcli.engine.generate import Request
+from chatcli.engine.generate import GenerationRequest
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model.load import LoadedModel
@@ -62,7 +62,7 @@ def longest(number: int) -> int:
 
 def alone(loaded: LoadedModel, number: int) -> list[int]:
     sampling, never = Sampling(max_tokens=longest(number)), threading.Event()
-    request = Request(tail(number), sampling, 1000)
+    request = GenerationRequest(tail(number), sampling, 1000)
     reply = generate.generate(loaded, prefilled(loaded, number), request, never, RowLog())
     return [token.id for token in reply]
 
@@ -75,7 +75,9 @@ def together(loaded: LoadedModel) -> list[list[int]]:
     while True:
         while len(running) < AT_ONCE and (number := next(waiting, None)) is not None:
             sampling = Sampling(max_tokens=longest(number))
-            running[batch.add(prefilled(loaded, number), Request(tail(number), sampling, 1000))] = number
+            running[batch.add(prefilled(loaded, number), GenerationRequest(tail(number), sampling, 1000))] = (
+                number
+            )
         if not running:
             batch.close()
             return replies

@@ -119,7 +119,7 @@ def checkpoint_segment(
 def restore(store: SegmentStore, cache: list[Any], path: TokenPath) -> None:
     """Fill an empty cache from the store."""
     store.flush()
-    stateful = prompt_cache.has_state(cache)
+    stateful = prompt_cache.is_stateful(cache)
     assert len(path) == store.depth(path, stateful=stateful)
     state, scalars = store.state(path[-1]) if stateful else ({}, "{}")
     with store.rows(path) as rows:

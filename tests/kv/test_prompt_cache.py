@@ -15,7 +15,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import CacheList, KVCache
 
 from chatcli.engine import generate as engine
-from chatcli.engine.generate import Request
+from chatcli.engine.generate import GenerationRequest
 from chatcli.files import Location
 from chatcli.kv import prompt_cache
 from chatcli.kv.leaf import leaves
@@ -149,7 +149,9 @@ SHORT_CONTINUATION = [TAIL, [3], TAIL * 9, [4]]
 
 def generate(loaded: LoadedModel, cache: list[Any], tail: list[int], count: int) -> list[int]:
     sampling = Sampling(temp=1.0, seed=3, max_tokens=count)
-    reply = engine.generate(loaded, cache, Request(tail, sampling, count), threading.Event(), RowLog())
+    reply = engine.generate(
+        loaded, cache, GenerationRequest(tail, sampling, count), threading.Event(), RowLog()
+    )
     return [token.id for token in reply]
 
 
@@ -357,7 +359,7 @@ def test_rows_borrowed_from_a_segment_equal_a_prefill(
 
 def test_only_recurrent_layers_have_state(families: dict[str, LoadedModel], disk: TensorFolder) -> None:
     stateful = {
-        name: prompt_cache.has_state(prompt_cache.new(family.model)) for name, family in families.items()
+        name: prompt_cache.is_stateful(prompt_cache.new(family.model)) for name, family in families.items()
     }
     assert {name: name == "qwen3_5" for name in CONFIGS} == stateful
     for name, loaded in families.items():

@@ -20,7 +20,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers import PreTrainedTokenizerFast
 
 from chatcli.checkpoints.checkpoints import Checkpoints
-from chatcli.engine.generate import Request
+from chatcli.engine.generate import GenerationRequest
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
@@ -302,7 +302,7 @@ class Process:
         """Generate greedily from the rest of the prompt. Returns tokens with their logprobs."""
         sampling = Sampling(temp=0.0, max_tokens=count)
         never = threading.Event()
-        tokens = self.checkpoints.generate(Request(prompt[start:], sampling, count), never)
+        tokens = self.checkpoints.generate(GenerationRequest(prompt[start:], sampling, count), never)
         return [(token.id, token.logprob) for token in tokens]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from chatcli.errors import ChatcliError, ContextFull
 from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
-from chatcli.serve.app import Api, Engine
+from chatcli.serve.app import Api, Backend
 from chatcli.serve.guard import Access
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
 from chatcli.serve.server import Server, listen, url_of
@@ -104,7 +104,7 @@ class ScriptedEngine:
 class Started:
     """A real engine that runs already. `called` are the records of its replies to requests with tools."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Backend) -> None:
         self._engine = engine
         self.model, self.status, self.close = engine.model, engine.status, engine.close
         self.tools_notice = engine.tools_notice
@@ -126,7 +126,7 @@ class Started:
 
 @contextlib.contextmanager
 def serving(
-    engine: Engine,
+    engine: Backend,
     host: str = "127.0.0.1",
     key: str | None = None,
     *,

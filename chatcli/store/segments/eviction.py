@@ -19,8 +19,8 @@ from chatcli.errors import SegmentDamaged
 from chatcli.files import Location
 from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.catalog import DAMAGED_NAME, NAME_DIGITS, ROWS_NAME
-from chatcli.store.segments.compaction import shorten
 from chatcli.store.segments.inventory import Item, entries, holds_several, models, read_rows, total_bytes
+from chatcli.store.segments.joining import shorten
 
 WEEK_SECONDS = 7 * 24 * 3600.0
 # A running process names its newest segments in its transcript only when the turn ends.

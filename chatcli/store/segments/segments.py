@@ -33,7 +33,6 @@ from chatcli.store.segments.catalog import (
     segment_ends,
     stored_tokens,
 )
-from chatcli.store.segments.compaction import compact
 from chatcli.store.segments.container import (
     SEGMENT_FORMAT,
     SEGMENT_VERSION,
@@ -43,6 +42,7 @@ from chatcli.store.segments.container import (
     pieces,
     size_of,
 )
+from chatcli.store.segments.joining import join_small_files
 from chatcli.store.segments.rows import Piece, Rows, prefill_seconds
 from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 from chatcli.threads.executor import SerialExecutor
@@ -459,7 +459,7 @@ class SegmentStore:
         try:
             size = -1
             while size and covered(located := locate(self.location, path)) == len(path):
-                size = compact(self.location, located, path, self._piece, last=last)
+                size = join_small_files(self.location, located, path, self._piece, last=last)
                 self.written_bytes += size
                 self.upkeep_bytes += size
         except FileNotFoundError:

@@ -41,7 +41,7 @@ MAX_JOINED_BYTES = 64 << 20
 OpenPiece = Callable[[RowsFile, TokenPath], Piece]
 
 
-def compact(
+def join_small_files(
     folder: Location,
     located: Sequence[RowsFile],
     path: TokenPath,

@@ -15,8 +15,8 @@ from chatcli.errors import SegmentDamaged
 from chatcli.files import Location
 from chatcli.store.segments import eviction, inventory
 from chatcli.store.segments.catalog import NAME_DIGITS, ROWS_NAME, RowsFile, locate
-from chatcli.store.segments.compaction import FANOUT, MAX_JOINED_BYTES, files_to_join, shorten, small_files
 from chatcli.store.segments.container import Container
+from chatcli.store.segments.joining import FANOUT, MAX_JOINED_BYTES, files_to_join, shorten, small_files
 from chatcli.store.segments.rows import Piece
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
