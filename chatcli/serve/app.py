@@ -335,13 +335,13 @@ class BodyShare:
         self._api, self._bytes = api, 0
 
     def add(self, size: int) -> None:
-        """Raises `BodyRefused`."""
+        """Raises `BodyRefused`; the share is then free at once, before another body is refused for it."""
         self._api.body_bytes += size
         self._bytes += size
-        if self._bytes > MAX_BODY_BYTES:
-            raise BodyRefused(413)
-        if self._api.body_bytes > MAX_BODIES_BYTES:
-            raise BodyRefused(503)
+        too_large, too_much = self._bytes > MAX_BODY_BYTES, self._api.body_bytes > MAX_BODIES_BYTES
+        if too_large or too_much:
+            self.release()
+            raise BodyRefused(413 if too_large else 503)
 
     def release(self) -> None:
         self._api.body_bytes -= self._bytes
