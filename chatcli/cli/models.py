@@ -1,54 +1,17 @@
-"""`chatcli models`: which models are on this machine and what they can do. None of them is loaded."""
+"""`chatcli models`: lists the models on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
-
 import typer
 
-from chatcli import pocket
 from chatcli.cli import help
 from chatcli.cli.options import JsonOption, configured
 from chatcli.cli.output import print_json, show_result
-from chatcli.model import device, hub, inspect
-from chatcli.model.inspect import About
-from chatcli.settings.values import EXAMPLE_MODEL, POCKET
-from chatcli.text import file_size
+from chatcli.model import available, device
+from chatcli.settings.values import EXAMPLE_MODEL
 
 HINT = f"No model of the hub is here yet. To get one: chatcli -m {EXAMPLE_MODEL}"
-MISSING = About(missing="not on this machine")
 app = typer.Typer()
-COLUMNS = ("model", "size", "architecture", "weights", "thinking", "")
-
-
-@dataclass(frozen=True)
-class ListedModel:
-    """A model by the name that `-m` takes. `fits`: its weights fit in memory (None: unknown)."""
-
-    name: str
-    source: str
-    folder: Path | None
-    aliases: list[str]
-    about: About
-    fits: bool | None
-
-    @property
-    def runs(self) -> bool:
-        return not self.about.missing and self.fits is not False
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "source": self.source,
-            "folder": str(self.folder) if self.folder else None,
-            "aliases": self.aliases,
-            **asdict(self.about),
-            "fits": self.fits,
-            "runs": self.runs,
-        }
 
 
 @app.command("models", cls=help.Command)
@@ -56,42 +19,11 @@ def list_models(as_json: JsonOption = False) -> None:
     """List the models on this machine. None of them is loaded."""
     aliases = configured().file.models
     memory_bytes = device.room()
-    models = list(find_models(aliases, memory_bytes))
+    models = list(available.find(aliases, memory_bytes))
     if as_json:
         print_json({"memory_bytes": memory_bytes, "models": [model.as_json() for model in models]})
         return
     from chatcli.commands.results import Table
 
     notes = [] if any(model.source == "hub" and model.folder for model in models) else [HINT]
-    show_result(Table("Models", COLUMNS, [row(model) for model in models], notes))
-
-
-def find_models(aliases: Mapping[str, str], memory_bytes: int | None) -> Iterator[ListedModel]:
-    """pocket, then the hub's cache by name, then what only aliases name."""
-    cached = hub.cached()
-    known: dict[str, tuple[str, Path | None]] = {POCKET: ("built in", pocket.FOLDER)}
-    known |= {name: ("hub", folder) for name, folder in cached.items()}
-    for target in aliases.values():
-        if target not in known:
-            folder = Path(target).expanduser()
-            known[target] = ("folder", folder) if folder.is_dir() else ("hub", None)
-    for name, (source, place) in known.items():
-        about = inspect.about(place) if place else MISSING
-        fits = about.size <= memory_bytes if memory_bytes and about.size else None
-        names = [alias for alias, target in aliases.items() if target == name]
-        yield ListedModel(name, source, place, names, about, fits)
-
-
-def row(model: ListedModel) -> list[str]:
-    about = model.about
-    names = ", ".join([model.name, *(f"= {alias}" for alias in model.aliases)])
-    size = file_size(about.size) if about.size else ""
-    thinking = "yes" if about.thinking else "no" if model.folder else ""
-    if about.missing:
-        remark = about.missing
-    elif model.fits is False:
-        remark = "does not fit in memory"
-    else:
-        remark = "needs --trust-remote-code" if about.own_code else "runs"
-        remark += ", images" if about.images else ""
-    return [names, size, about.architecture, about.quantization, thinking, remark]
+    show_result(Table("Models", available.COLUMNS, [available.row(model) for model in models], notes))

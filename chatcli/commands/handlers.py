@@ -37,7 +37,7 @@ from chatcli.conversation.tree import date_in_words
 from chatcli.errors import UsageError
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
-from chatcli.model import hub, vision
+from chatcli.model import available, device, hub, vision
 from chatcli.session import compaction
 from chatcli.session.live_chat import LiveChat
 from chatcli.settings.values import BY_MODEL, IN_SHELL, NO_MODEL, PANELS, POCKET, Sampling, aliased
@@ -228,12 +228,16 @@ def _model_names(chat: LiveChat) -> list[str]:
     complete=_model_names,
 )
 def model(chat: LiveChat, argument: str) -> Result:
-    """Show the model, or continue with another one: a folder, a hub name or an alias."""
+    """Show the models on this machine, or continue with one: a folder, a hub name or an alias."""
     if not argument:
         asked = chat.model.settings.model_options.asked()
         options = ", ".join(f"{key} {value}" for key, value in asked.items())
         suffix = f", with {options}" if options else ""
-        return PlainText(f"The model is {chat.model.name}{suffix}. /model NAME changes it.")
+        here = list(map(available.row, available.find(chat.model.settings.models, device.room())))
+        width = max(len(name) for name, *_ in here)
+        lines = [f"  {name:{width}}  {size:>8}  {remark}" for name, size, *_, remark in here]
+        now = f"The model is {chat.model.name}{suffix}. /model NAME changes it. On this machine:"
+        return PlainText("\n".join([now, *lines]))
     before = chat.model.name
     problems = chat.model.change(argument)
     if chat.model.name == before:
@@ -493,9 +497,11 @@ def undo(chat: LiveChat, argument: str) -> Result:
     return _moved(chat, chat.session.rewind(None))
 
 
-@command("rewind", "TURN", "go back to a turn", group="Conversation", example="/rewind 3")
+@command("rewind", "[TURN]", "go back to a turn", group="Conversation", example="/rewind 3")
 def rewind(chat: LiveChat, argument: str) -> Result:
-    """Continue after an earlier turn; 0 is the beginning. What came later stays in /tree."""
+    """Continue after an earlier turn; 0 is the beginning. Without one, choose in /tree, where all stays."""
+    if not argument:
+        return tree(chat, argument)
     return _moved(chat, chat.session.rewind(_turn_number(argument)))
 
 

@@ -74,7 +74,10 @@ def test_in_a_shell_each_session_has_its_own_model_options(chatcli: Program) -> 
     first, small, usual = (line for line in records if "turn" in line)
     models = [line["said"] for line in records if "The model is" in line.get("said", "")]
     sentence = f"The model is {chatcli.model}"
-    assert [f"{sentence}, with prefill_step_size 32.", f"{sentence}."] == models
+    assert [f"{sentence}, with prefill_step_size 32", sentence] == [
+        said.partition(". /")[0] for said in models
+    ]
+    assert all("/model NAME changes it" in said and "\n  pocket " in said for said in models)
     assert 0 == first["reused_tokens"]
     for turn in (small, usual):
         assert (True, None) == (turn["reused_tokens"] > 0, turn["miss_reason"])
