@@ -188,6 +188,7 @@ def test_a_program_that_is_killed_in_a_reply_leaves_what_came_and_goes_on(
         assert ["cancelled", "length"] == finish_reasons(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_without_closing_ends_well_and_keeps_what_came(
     models: Path, tmp_path: Path
 ) -> None:
@@ -305,6 +306,7 @@ print(os.waitpid(child, 0)[1])
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_leaves_the_chat_to_its_parent(models: Path, tmp_path: Path) -> None:
     code = FORKED.replace(
         "import os, sys\n", "import os, sys\ninput_, told = os.pipe()\nos.dup2(input_, 0)\n"

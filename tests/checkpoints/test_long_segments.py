@@ -160,6 +160,7 @@ def rows_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [pytest.param(1.0, marks=pytest.mark.slow), 0.7])
 def test_a_long_message_typed_ahead_is_written_when_it_is_sent(
     roomy: Path, tmp_path: Path, kept: float

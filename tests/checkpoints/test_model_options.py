@@ -164,6 +164,7 @@ def test_a_prefill_runs_as_many_tokens_at_a_time_as_asked_for(models: Path, tmp_
 # Adapters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", all_but_one_at_night("qwen3_5"))
 def test_an_adapted_model_reopened_gives_the_same_replies_unlike_the_plain_model(
     models: Path, tmp_path: Path, family: str

@@ -115,6 +115,7 @@ def test_the_folder_before_a_command_is_the_one_that_is_used(chatcli: Program) -
     assert 1 == len(chatcli.run("--json", "--sessions", "mine", "list").json())
 
 
+@pytest.mark.slow
 def test_a_question_without_a_command_is_answered_in_a_pipe(chatcli: Program) -> None:
     options = ("-m", chatcli.model, "-n", "3")
     reply = chatcli.run(*options, "--json", "What is it?", stdin="a text").json()

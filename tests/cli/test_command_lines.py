@@ -126,6 +126,7 @@ def last_command(terminal: Terminal) -> str:
     return rows[rows.index("chatcli resume") :].rstrip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["it's two words", *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES)],

@@ -246,6 +246,7 @@ def test_ask_at_a_turn_makes_a_sibling_and_keeps_the_old_path(chatcli: Program) 
     assert "system prompt" in changed["miss_reason"]
 
 
+@pytest.mark.slow
 def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
     assert [] == chatcli.run("list", "--json").json()
     assert "No saved sessions" in chatcli.run("list").text

@@ -147,6 +147,7 @@ def test_a_penalty_is_the_same_whatever_was_cached_and_as_mlx_lm_has_it(
         assert by_mlx_lm(harness, prompt, near, 24) != cold[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", all_but_one_at_night("qwen3_5"))
 def test_all_ways_at_once_reopened_say_the_same(models: Path, tmp_path: Path, family: str) -> None:
     model = models / family

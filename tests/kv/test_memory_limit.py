@@ -141,6 +141,7 @@ def test_typeahead_that_does_not_fit_stops_silently(recurrent: Path, tmp_path: P
         assert list(typeahead.typeahead(chat, SHORT_MESSAGE * 3, threading.Event()))
 
 
+@pytest.mark.slow
 def test_a_reply_ends_at_the_memory_limit(models: Path, tmp_path: Path) -> None:
     model = models / "speaker"
     max_bytes = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE, cache=False)

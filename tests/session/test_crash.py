@@ -1,6 +1,6 @@
 """kill -9 at any instant loses no message that was on disk, and changes no token.
 
-CHATCLI_KILLS is the number of processes to kill (default 12, nightly 200), CHATCLI_SEED the random seed.
+CHATCLI_KILLS is the number of processes to kill (default 8, nightly 200), CHATCLI_SEED the random seed.
 """
 
 from __future__ import annotations

@@ -256,6 +256,7 @@ def test_ask_without_room_for_a_new_session_leaves_nothing(chatcli: Program) -> 
     assert 1 == chatcli.ask("Hello.", "-S", "a", *SHORT_REPLY)["turn"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asjson", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
 def test_ask_without_room_for_the_message_does_not_answer(asjson: tuple[str, ...], chatcli: Program) -> None:
     chatcli.ask("Hello.", "-S", "a", *SHORT_REPLY)

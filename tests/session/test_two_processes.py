@@ -99,6 +99,7 @@ def test_of_many_writers_each_succeeds_or_is_refused(program: Program) -> None:
     assert len(conversation.entries) == len(conversation.path()) == 2 * (1 + len(answered))
 
 
+@pytest.mark.slow
 def test_of_two_that_begin_one_session_both_are_saved_or_one_is_refused(program: Program) -> None:
     running = [
         program.start("ask", f"begin {number}", "-S", "fresh", "-n", "2", **PIPES) for number in (1, 2)

@@ -125,6 +125,7 @@ def test_how_full_the_context_is_stays_in_sight_and_the_prompt_has_room(models: 
         leave(terminal)
 
 
+@pytest.mark.slow
 def test_leaving_while_a_reply_comes_keeps_what_came(models: Path, tmp_path: Path) -> None:
     with speaking(models, tmp_path, 4000) as (program, terminal):
         terminal.line("tell me everything")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.program import ESCAPES, Program
@@ -38,6 +40,7 @@ def whole_screen(window: Window, line: str, *shown: str) -> None:
     window.wait_for(lambda: "Esc leave" not in window.text() and ready(window))
 
 
+@pytest.mark.slow
 def test_nothing_that_others_wrote_is_acted_on(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path / "home", models / "evil")
     conversations(program)

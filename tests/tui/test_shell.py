@@ -235,6 +235,7 @@ def test_no_escape_sequence_of_a_model_or_a_paste_reaches_the_terminal(models: P
             assert mark not in terminal.raw
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_loaded_ends_with_one_clear_line(chatcli: Program) -> None:
     broken = write_model(chatcli.home / "broken", "qwen3")
     os.truncate(broken / "model.safetensors", 1000)

@@ -54,6 +54,7 @@ def first_turn(harness: ScriptedHarness, name: str = "talk") -> turn.TurnContext
     return chat
 
 
+@pytest.mark.slow
 def test_turns_and_settles_count_what_the_model_ran(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat, settled = harness.chat("talk"), []

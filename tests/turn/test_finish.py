@@ -138,6 +138,7 @@ def take(chat: turn.TurnContext, text: str) -> Iterator[Event]:
     return turn.take(chat, text, threading.Event())
 
 
+@pytest.mark.slow
 def test_a_reply_cut_by_the_context_offers_no_continue(models: Path, tmp_path: Path) -> None:
     with Harness(models / "hermit", tmp_path, tokens=4000) as harness:
         chat = harness.chat("talk")
