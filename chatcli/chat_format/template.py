@@ -351,9 +351,10 @@ class Template(ConversationRenderer):
         """
         for continuation in self._results(path, INVENTED_CALL.id, INVENTED_TEXTS):
             yield replace(continuation, optional=True)
-        with_text = self._safe(Message("assistant", INVENTED_TEXTS[0], tool_calls=(INVENTED_CALL,)))
-        # Text that becomes a reply of its own would end the tool loop for a template.
-        has_text = self._learned_for([[*path, with_text]]).forms.beside != "before"
+        with_text = Message("assistant", INVENTED_TEXTS[0], tool_calls=(INVENTED_CALL,))
+        # Text that becomes a reply of its own would end the tool loop for a template. No path decides that.
+        trial = list(map(self._safe, (INVENTED_QUESTION, with_text)))
+        has_text = self._learned_for([trial]).forms.beside != "before"
         for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True):
             said = text if has_text else ""
             reply = self._safe(Message("assistant", said, thought, tool_calls=(INVENTED_CALL,)))

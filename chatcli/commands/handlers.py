@@ -37,7 +37,7 @@ from chatcli.conversation.tree import date_in_words
 from chatcli.errors import UsageError
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
-from chatcli.model import available, device, hub, vision
+from chatcli.model import available, hub, vision
 from chatcli.session import compaction
 from chatcli.session.live_chat import LiveChat
 from chatcli.settings.values import BY_MODEL, IN_SHELL, NO_MODEL, PANELS, POCKET, Sampling, aliased
@@ -233,7 +233,8 @@ def model(chat: LiveChat, argument: str) -> Result:
         asked = chat.model.settings.model_options.asked()
         options = ", ".join(f"{key} {value}" for key, value in asked.items())
         suffix = f", with {options}" if options else ""
-        here = list(map(available.row, available.find(chat.model.settings.models, device.room())))
+        models = available.find(chat.model.settings.models, chat.model.memory_room())
+        here = list(map(available.row, models))
         width = max(len(name) for name, *_ in here)
         lines = [f"  {name:{width}}  {size:>8}  {remark}" for name, size, *_, remark in here]
         now = f"The model is {chat.model.name}{suffix}. /model NAME changes it. On this machine:"

@@ -16,7 +16,7 @@ from chatcli import files
 from chatcli.errors import ChatcliError, RankLost, UsageError, of_draft_model
 from chatcli.events import Download
 from chatcli.files import Location
-from chatcli.model import locate
+from chatcli.model import device, locate
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.session.background import BackgroundWork
 from chatcli.settings.values import ModelOptions, Sampling, Settings, aliased, names_folder
@@ -188,6 +188,10 @@ class ModelSlot:
     def context_size(self) -> int | None:
         """The most tokens that the context takes, of prompt and reply; None while the model loads."""
         return None if (runtime := self._ready) is None else runtime.loaded.context
+
+    def memory_room(self) -> int | None:
+        """The bytes that a model may take, asked on MLX's thread. None while the model loads, or unknown."""
+        return None if self._ready is None else self._worker.call(device.room)
 
     @property
     def sampling(self) -> Sampling:
