@@ -31,7 +31,7 @@ from chatcli.kv.memory_limit import Growth
 from chatcli.store.segments import budget, catalog, inventory
 from chatcli.store.segments.budget import Budget
 from chatcli.store.segments.container import Tensor, Tensors
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.text import count, file_size
 
@@ -282,7 +282,7 @@ class Simulation:
     ) -> None:
         rows: Tensors = {"0.keys": _array(path[-1].end - path[-1].start, model.row_bytes // self._scale)}
         state: Tensors = {"1.0": _array(1, model.growth.state_bytes // self._scale)} if with_state else {}
-        store.put(Checkpoint(path, rows, state, "{}", seconds))
+        store.put(Increment(path, rows, state, "{}", seconds))
 
     def _tokens(self, number: int) -> list[int]:
         return [self._rng.randrange(1 << 16) for _ in range(number)]

@@ -18,7 +18,7 @@ from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model.load import LoadedModel
 from chatcli.store.segments.catalog import rows_files
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.threads.mlx_thread import Worker
 
@@ -133,7 +133,7 @@ def _write(worker: Worker, folder: Path, cache: PromptCache, path: TokenPath) ->
     store = SegmentStore(folder, FINGERPRINT)
     for depth, segment in enumerate(path, start=1):
         rows = worker.call(prompt_cache.segment_rows, cache, RowLog(), segment.start, segment.end)
-        store.put(Checkpoint(path.upto(depth), rows, {}, "{}", 0.0))
+        store.put(Increment(path.upto(depth), rows, {}, "{}", 0.0))
         store.flush()
     store.tidy()
     store.close()

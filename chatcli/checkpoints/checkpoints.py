@@ -237,11 +237,16 @@ class Checkpoints:
         The live cache is at the end of `path`. Returns how many tokens these are.
         """
         position = self.live.position
-        if self.disk.is_off or self._leader.ranks.size > 1 or position.ahead or position.path.ids != path.ids:
+        if (
+            self.disk.is_off
+            or self._leader.ranks.size > 1
+            or position.beyond
+            or position.path.ids != path.ids
+        ):
             return 0
         self.store.flush()
         plan = plan_kept_reply(reply_path(path, tail), self.disk, self.live.traits)
-        return self.worker.call(self.live.apply, plan).ahead
+        return self.worker.call(self.live.apply, plan).extra
 
     # Generate
 
@@ -266,7 +271,7 @@ class Checkpoints:
         run_model = generate.generate
         if speculator is not None:
             run_model = partial(speculative.generate_with_draft, speculator)
-        run, done = list(request.tail), len(self.live.position.ahead)
+        run, done = list(request.tail), len(self.live.position.beyond)
         with self._leader.generating(self.root, request) as request:
             stop = self._leader.stop(cancelled)
             # A reply that goes on has some of its rows already.

@@ -151,7 +151,7 @@ class LiveCache:
     # Go to where a plan says
 
     def apply(self, plan: Plan) -> Plan:
-        """Bring the cache to where a plan says. Returns it with what could be had ahead.
+        """Bring the cache to where a plan says. Returns it with the extra tokens that could be had.
 
         Raises `SegmentDamaged` with the reason if the disk has not what it should have, and `MemoryFull`.
         """
@@ -159,16 +159,16 @@ class LiveCache:
         if plan.source == "disk":
             self._load_on_all_ranks(path)
         elif plan.source == "reply":
-            self._back_within_reply(plan.ahead)
+            self._back_within_reply(plan.extra)
         elif plan.source not in ("live", "kept reply"):
             self._go_back(path, () if plan.borrowed else plan.path.tokens[path.end : plan.tokens])
         if not (plan.borrowed or plan.source == "kept reply"):
             return plan
-        ahead = self._append_kept(plan.path) if plan.source == "kept reply" else self._borrow(plan)
-        if len(set(self._ranks.all_gather(ahead))) > 1:
+        extra = self._append_kept(plan.path) if plan.source == "kept reply" else self._borrow(plan)
+        if len(set(self._ranks.all_gather(extra))) > 1:
             self.rewind()
-            ahead = 0
-        return replace(plan, ahead=ahead, borrowed=ahead > 0)
+            extra = 0
+        return replace(plan, extra=extra, borrowed=extra > 0)
 
     def rewind(self) -> None:
         """Go back to the last checkpoint that the cache can go to, whatever was run since."""
@@ -177,26 +177,26 @@ class LiveCache:
             path = path.upto(len(path) - 1)
         self._go_back(path)
 
-    def _go_back(self, path: TokenPath, ahead: Sequence[int] = ()) -> None:
-        """Go back to the end of a path that was passed, or to the tokens `ahead` if an offset suffices."""
+    def _go_back(self, path: TokenPath, beyond: Sequence[int] = ()) -> None:
+        """Go back to the end of a path that was passed, or to tokens `beyond` it if an offset suffices."""
         if not path:
             self.cache = prompt_cache.new(self.loaded.model, self.loaded.model_options)
             snapshot = prompt_cache.snapshot(self.cache, 0)
         elif self.traits.by_offset:
             snapshot = prompt_cache.snapshot_at(self.cache, path.end)
-            prompt_cache.rewind(self.cache, prompt_cache.snapshot_at(self.cache, path.end + len(ahead)))
+            prompt_cache.rewind(self.cache, prompt_cache.snapshot_at(self.cache, path.end + len(beyond)))
         else:
             snapshot = self.snapshots[path.id]
             prompt_cache.rewind(self.cache, snapshot)
-        self._go_to(self.position.at(path, list(ahead)), snapshot)
+        self._go_to(self.position.at(path, list(beyond)), snapshot)
 
-    def _back_within_reply(self, ahead: int) -> None:
+    def _back_within_reply(self, count: int) -> None:
         """Go back to the first tokens of what a reply has run, and to the state there."""
         position = self.position
-        end = position.path.end + ahead
+        end = position.path.end + count
         state = next((state for state in position.log.states if state.position == end), None)
         prompt_cache.rewind_run(self.cache, position.log, self.snapshots[position.path.id], end, state)
-        self.position = replace(position.at(position.path, position.ahead[:ahead]), log=position.log)
+        self.position = replace(position.at(position.path, position.beyond[:count]), log=position.log)
 
     def _load_on_all_ranks(self, path: TokenPath) -> None:
         """`_load`, which all ranks can or none. Raises `SegmentDamaged`."""
@@ -302,7 +302,7 @@ class LiveCache:
             self.rewind()
             return 0
         self.position = replace(
-            self.position, ahead=rest.first_tokens[: rows.count], log=log, reply_start=None
+            self.position, beyond=rest.first_tokens[: rows.count], log=log, reply_start=None
         )
         return rows.count
 
@@ -317,15 +317,15 @@ class LiveCache:
         typeahead: bool = False,
         unsent: bool = False,
     ) -> Iterator[int]:
-        """Prefill the last segment of `path` and checkpoint it; the cache is at its parent or ahead.
+        """Prefill the last segment of `path` and checkpoint it; the cache is at its parent or beyond.
 
         Yields tokens as they are done, 0 where `others` may run. If cancelled before the end, what is done is
         kept for a next segment that begins alike. An `unsent` segment may still change.
         """
         before, segment, tokens = self.position, path[-1], path.tokens_of(path[-1])
         # A reply, or what was borrowed, may lead beyond this segment.
-        done, beyond = min(len(before.ahead), len(tokens)), before.ahead[len(tokens) :]
-        log, further = before.log.split(len(tokens)) if done else (RowLog(), RowLog())
+        done, further = min(len(before.beyond), len(tokens)), before.beyond[len(tokens) :]
+        log, further_log = before.log.split(len(tokens)) if done else (RowLog(), RowLog())
         self.position = before.at(before.path)
         typed = before.typed if typeahead else self.position.typed
         left, first = len(tokens) - done, segment.start + done
@@ -338,15 +338,15 @@ class LiveCache:
                 paused += time.perf_counter() - stopped
                 if count and cancelled.is_set() and done < len(tokens):
                     run = (range(first, segment.start + done),) if typeahead else ()
-                    self.position = replace(self.position, ahead=tokens[:done], log=log, typed=typed + run)
+                    self.position = replace(self.position, beyond=tokens[:done], log=log, typed=typed + run)
                     return
         seconds = self.speed.estimate(left, time.perf_counter() - started - paused, len(tokens))
         self._seconds[segment.id] = self._seconds.get(segment.parent, 0.0) + seconds
         run = (range(first, segment.end),) if typeahead and left else ()
         position = Position(path, typed=typed + run, unsent=self.position.unsent + unsent)
-        self._go_to(position, None if beyond else prompt_cache.snapshot(self.cache, path.end))
-        self.position = replace(position, ahead=beyond, log=further)
-        state = self.state(path) if self.traits.stateful and not beyond else None
+        self._go_to(position, None if further else prompt_cache.snapshot(self.cache, path.end))
+        self.position = replace(position, beyond=further, log=further_log)
+        state = self.state(path) if self.traits.stateful and not further else None
         if self.unwritten and not self.unwritten[-1].path[-1].keeps_state:
             # It was there for the case that the prefill is interrupted.
             self.unwritten[-1] = self.unwritten[-1]._replace(state=None)
@@ -378,7 +378,7 @@ class LiveCache:
         """
         position = self.position
         self.position = position.at(position.path)
-        return self.cache, position.log if position.ahead else RowLog()
+        return self.cache, position.log if position.beyond else RowLog()
 
     def end_reply(self, run: Sequence[int], log: RowLog, reply_start: int) -> None:
         """A reply has come to its end, and `run` is what the cache holds beyond the last checkpoint.
@@ -394,7 +394,7 @@ class LiveCache:
         if all(self._ranks.all_gather(as_prefilled and log.complete)):
             for window in windows_in(self.cache):
                 window.reorder()
-            self.position = replace(self.position, ahead=run, log=log, reply_start=reply_start)
+            self.position = replace(self.position, beyond=run, log=log, reply_start=reply_start)
 
     def leave_to_reply(self) -> None:
         """Leave the cache to the reply that is generated on it, and go on from the last checkpoint."""

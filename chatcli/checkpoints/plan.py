@@ -31,15 +31,15 @@ Source = Literal["live", "reply", "offset", "snapshot", "disk", "kept reply", "n
 
 @dataclass(frozen=True)
 class Position:
-    """Where the live cache is: at the end of `path`, a checkpoint, and the tokens `ahead` of it.
+    """Where the live cache is: at the end of `path`, a checkpoint, and the tokens `beyond` it.
 
-    `log` has the windows' rows of the tokens ahead, and the states that a reply kept. `reply_start` is the
-    index in `ahead` at which the reply begins; None: there is no reply. `typed` are ranges of positions that
+    `log` has the windows' rows of the tokens beyond, and the states that a reply kept. `reply_start` is the
+    index in `beyond` at which the reply begins; None: there is no reply. `typed` are ranges of positions that
     typeahead ran. `unsent` is how many last segments belong to a message that is not sent.
     """
 
     path: TokenPath
-    ahead: Sequence[int] = ()
+    beyond: Sequence[int] = ()
     log: RowLog = field(default_factory=RowLog)
     reply_start: int | None = None
     typed: tuple[range, ...] = ()
@@ -48,7 +48,7 @@ class Position:
     @property
     def end(self) -> int:
         """How many tokens the cache holds."""
-        return self.path.end + len(self.ahead)
+        return self.path.end + len(self.beyond)
 
     @property
     def sent(self) -> TokenPath:
@@ -64,15 +64,15 @@ class Position:
         """How many of the tokens from `start` to `end` typeahead ran."""
         return sum(max(min(run.stop, end) - max(run.start, start), 0) for run in self.typed)
 
-    def at(self, path: TokenPath, ahead: Sequence[int] = (), *, typed: bool = True) -> Position:
+    def at(self, path: TokenPath, beyond: Sequence[int] = (), *, typed: bool = True) -> Position:
         """The position at the end of a path that is a part of this one's, or goes on from it.
 
         `typed`: what typeahead ran of it still counts as such.
         """
-        end = path.end + len(ahead)
+        end = path.end + len(beyond)
         kept = tuple(range(run.start, min(run.stop, end)) for run in self.typed if typed and run.start < end)
         unsent = max(self.unsent - max(len(self.path) - len(path), 0), 0)
-        return Position(path, ahead, typed=kept, unsent=unsent)
+        return Position(path, beyond, typed=kept, unsent=unsent)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Catalogue(Protocol):
 class Plan:
     """How much of `path` need not be prefilled, and where that comes from.
 
-    `source` brings the cache to the end of segment `depth`, and `ahead` tokens beyond, which are `borrowed`
+    `source` brings the cache to the end of segment `depth`, and `extra` tokens further, which are `borrowed`
     where they are rows of another conversation on disk. Typeahead ran `typed` of all these tokens. `reason`
     says why they are fewer than expected. `rows` is how many leading segments have rows on disk. `shared`,
     for a model with state, is how many leading tokens have rows on disk, even without a state to restore
@@ -130,7 +130,7 @@ class Plan:
     path: TokenPath
     source: Source
     depth: int
-    ahead: int = 0
+    extra: int = 0
     borrowed: bool = False
     typed: int = 0
     reason: str | None = None
@@ -139,7 +139,7 @@ class Plan:
 
     def orders(self) -> dict[str, Any]:
         """What other ranks have to know of a plan, besides its path."""
-        return {name: getattr(self, name) for name in ("source", "depth", "ahead", "borrowed")}
+        return {name: getattr(self, name) for name in ("source", "depth", "extra", "borrowed")}
 
     @property
     def start(self) -> int:
@@ -149,7 +149,7 @@ class Plan:
     @property
     def tokens(self) -> int:
         """How many of the path's tokens need not be prefilled."""
-        return self.start + self.ahead
+        return self.start + self.extra
 
 
 def make_plan(
@@ -177,9 +177,9 @@ def make_plan(
     else:
         plan = _in_memory(path, depth, live, snapshots, traits)
         plan = replace(plan, typed=live.typed_between(0, plan.tokens))
-    if not (plan.ahead or traits.stateful or plan.depth == len(path)):
+    if not (plan.extra or traits.stateful or plan.depth == len(path)):
         borrowable = catalogue.borrowable(path, plan.depth)
-        plan = replace(plan, ahead=borrowable, borrowed=borrowable > 0)
+        plan = replace(plan, extra=borrowable, borrowed=borrowable > 0)
     is_worth_it = traits.stateful and path.end - plan.start >= WORTH_TOKENS
     return replace(plan, rows=stored.rows, shared=catalogue.shared_tokens(path) if is_worth_it else 0)
 
@@ -189,11 +189,11 @@ def _in_memory(
 ) -> Plan:
     """How the live cache comes to the end of segment `depth`, which it has passed, or further."""
     rest = path.after(depth)
-    if live.ahead and rest and depth == len(live.path):
-        if rest.first_tokens[: len(live.ahead)] == list(live.ahead):
-            return Plan(path, "live", depth, len(live.ahead))
-        if rest.root in snapshots and (ahead := _reusable_of_reply(rest, live, traits)):
-            return Plan(path, "reply", depth, ahead)
+    if live.beyond and rest and depth == len(live.path):
+        if rest.first_tokens[: len(live.beyond)] == list(live.beyond):
+            return Plan(path, "live", depth, len(live.beyond))
+        if rest.root in snapshots and (extra := _reusable_of_reply(rest, live, traits)):
+            return Plan(path, "reply", depth, extra)
     if not depth:
         # Not the buffers of another conversation: CUDA plans attention anew for each chunk in those.
         return Plan(path, "nothing", 0)
@@ -203,20 +203,20 @@ def _in_memory(
     passed = live.path.after(depth)
     run = passed.first_tokens
     if not passed.boundaries and live.reply_start is None:
-        run += live.ahead
+        run += live.beyond
     shared = common_prefix(rest.first_tokens, run)
     return Plan(path, "offset", depth, shared - shared % traits.step)
 
 
 def _reusable_of_reply(rest: TokenPath, live: Position, traits: CacheTraits) -> int:
-    """How many of the tokens ahead can stay: those that history shows as they were generated.
+    """How many of the tokens beyond can stay: those that history shows as they were generated.
 
     With state, up to the last state that was kept among them. 0 if they end before the reply's first token:
     then all of it is prefilled. 0 also without `within_replies`, as with windows and no state.
     """
     if live.reply_start is None or not traits.within_replies:
         return 0
-    start, common = rest[0].start, common_prefix(rest.first_tokens, live.ahead)
+    start, common = rest[0].start, common_prefix(rest.first_tokens, live.beyond)
     if traits.stateful:
         ends = (state.position - start for state in reversed(live.log.states))
         common = next((end for end in ends if end <= common), 0)

@@ -15,7 +15,7 @@ from chatcli.kv.leaf import windows_in
 from chatcli.kv.prompt_cache import RowLog, Snapshot
 from chatcli.store.segments.container import Tensors
 from chatcli.store.segments.null import NullStore
-from chatcli.store.segments.segments import Checkpoint
+from chatcli.store.segments.segments import Increment
 from chatcli.store.segments.token_path import TokenPath
 from chatcli.threads.mlx_thread import Worker
 
@@ -73,7 +73,7 @@ class CheckpointWriter:
                 store.took(own, seconds)
             if kept is not None and (is_worth_it or store.is_due(own, seconds, kept.nbytes)):
                 state, scalars = self._serialized(kept)
-                size += store.put(Checkpoint(own, {}, state, scalars, seconds), rows_missing=False)
+                size += store.put(Increment(own, {}, state, scalars, seconds), rows_missing=False)
         return size
 
     def _put_rows(self, run: Sequence[Unwritten]) -> int:
@@ -84,14 +84,14 @@ class CheckpointWriter:
             # Another process evicted or deleted rows of the live path: without them the rest is lost too.
             for earlier in (path.upto(depth) for depth in missing if depth < first):
                 rows = prompt_cache.segment_rows(cache, RowLog(), earlier[-1].start, earlier.end)
-                size += store.put(Checkpoint(earlier, rows, *NO_STATE, run[-1].seconds), rows_missing=True)
+                size += store.put(Increment(earlier, rows, *NO_STATE, run[-1].seconds), rows_missing=True)
         run = run[next((depth - first for depth in missing if depth >= first), len(run)) :]
         if not run:
             return size
         log = RowLog.joined([each.log for each in run if each.log is not None])
         rows = prompt_cache.segment_rows(cache, log, run[0].path[-1].start, path.end)
         seconds = sum(each.seconds for each in run)
-        return size + store.put(Checkpoint(path, rows, *NO_STATE, seconds, len(run)), rows_missing=True)
+        return size + store.put(Increment(path, rows, *NO_STATE, seconds, len(run)), rows_missing=True)
 
     def _serialized(self, state: Snapshot) -> tuple[Tensors, str]:
         """A state as `prompt_cache.state` has it. One that cannot be written ends all writing."""
@@ -139,7 +139,7 @@ class CheckpointWriter:
         """
         live, position = self._live, self._live.position
         is_at_its_end = position.reply_start is not None and position.path.ids == path.ids
-        reply = reply_path(path, position.ahead)
+        reply = reply_path(path, position.beyond)
         if not (is_at_its_end and reply) or isinstance(self._store, NullStore):
             return None
         seconds = live.speed.estimate(0, 0.0, reply.end - path.end)

@@ -98,8 +98,8 @@ class Follower:
     def look_up_others(self, segments: int, depth: int) -> None:
         self._checkpoints.disk.borrowable(self._path.upto(segments), depth)
 
-    def execute(self, segments: int, source: Source, depth: int, ahead: int, borrowed: bool) -> None:
-        self._checkpoints.execute(Plan(self._path.upto(segments), source, depth, ahead, borrowed))
+    def execute(self, segments: int, source: Source, depth: int, extra: int, borrowed: bool) -> None:
+        self._checkpoints.execute(Plan(self._path.upto(segments), source, depth, extra, borrowed))
 
     def accept_typeahead(self) -> None:
         self._checkpoints.accept_typeahead()

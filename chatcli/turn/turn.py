@@ -113,7 +113,7 @@ def prefill(
     path, started = prompt.path, time.perf_counter()
     plan, steps = context.checkpoints.advance(path, cancelled)
     if plan.depth == len(path) and prompt.reply_start and context.speculation is None:
-        plan = replace(plan, ahead=context.checkpoints.resume_reply(path, prompt.tail))
+        plan = replace(plan, extra=context.checkpoints.resume_reply(path, prompt.tail))
     restored = time.perf_counter()
     record.restore_seconds = restored - started
     record.prompt_tokens = len(prompt.tokens)

@@ -80,7 +80,7 @@ def plan(
 
 
 def planned(plan: Plan) -> tuple[Source, int, int]:
-    return plan.source, plan.depth, plan.ahead
+    return plan.source, plan.depth, plan.extra
 
 
 def log_with_states(*positions: int) -> RowLog:
@@ -138,12 +138,12 @@ def test_a_damaged_checkpoint_is_not_tried_again() -> None:
 
 @pytest.mark.parametrize("traits", ALL)
 def test_tokens_ahead_that_the_prompt_begins_with_are_gone_on_from(traits: CacheTraits) -> None:
-    ahead = TOKENS[10:17]
-    live = Position(path(1), ahead)
+    beyond = TOKENS[10:17]
+    live = Position(path(1), beyond)
     assert ("live", 1, 7) == planned(plan(live, traits))
     # Not where another checkpoint is further, or the path ends.
     assert ("disk", 2, 0) == planned(plan(live, traits, Disk(2, 2)))
-    assert 0 == plan(Position(path(3), TOKENS[30:35]), traits).ahead
+    assert 0 == plan(Position(path(3), TOKENS[30:35]), traits).extra
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_rows_of_another_conversation_come_after_the_deepest_checkpoint(
     traits: CacheTraits, expected: tuple[int, bool], live: int, disk: Disk
 ) -> None:
     result = plan(Position(path(live)), traits, disk)
-    assert expected == (result.ahead, result.borrowed)
+    assert expected == (result.extra, result.borrowed)
     assert max(live, disk.restorable) == result.depth
 
 
@@ -207,7 +207,7 @@ def test_nothing_is_borrowed_at_the_end_or_where_the_cache_is_ahead() -> None:
 def test_what_was_typed_ahead_counts_where_the_prompt_has_it_from_there(traits: CacheTraits) -> None:
     live = Position(path(2), TOKENS[20:25], typed=(range(12, 25),), unsent=1)
     assert 13 == plan(live, traits).typed
-    assert 8 == plan(replace(live, ahead=()), traits).typed
+    assert 8 == plan(replace(live, beyond=()), traits).typed
     assert 0 == plan(live, traits, Disk(3, 3)).typed
 
 
@@ -215,7 +215,7 @@ def test_a_position_forgets_what_it_leaves() -> None:
     live = Position(path(3), TOKENS[30:33], typed=(range(5, 12), range(25, 33)), unsent=2)
     assert 7 + 8 == live.typed_between(0, 40)
     back = live.at(path(2))
-    assert ((range(5, 12),), 1, ()) == (back.typed, back.unsent, back.ahead)
+    assert ((range(5, 12),), 1, ()) == (back.typed, back.unsent, back.beyond)
     assert 0 == live.at(path(1)).unsent
 
 
@@ -236,4 +236,4 @@ def test_a_cut_reply_is_had_from_its_own_checkpoint_or_from_where_it_was_settled
     assert ("kept reply", 0, 6) == planned(plan_kept_reply(reply, Disk(1, 1), traits))
     borrowed = 0 if traits.stateful else 4
     assert ("live", 0, borrowed) == planned(plan_kept_reply(reply, Disk(others=4), traits))
-    assert 0 == plan_kept_reply(reply_path(question, [1, 2]), EMPTY, traits).ahead
+    assert 0 == plan_kept_reply(reply_path(question, [1, 2]), EMPTY, traits).extra

@@ -26,7 +26,7 @@ from chatcli.kv.freeze import arrays_in
 from chatcli.kv.leaf import leaves
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.store.segments.rows import Rows
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import TokenPath
 from tests.support.checkpointing import FINGERPRINT, path_of, prompt_of
 
@@ -113,7 +113,7 @@ def checkpoint_segment(
         feed(cache, 100 * len(path) + number, count, dtype)
         log.record(cache, count)
     rows = prompt_cache.segment_rows(cache, log, path[-1].start, path[-1].end)
-    store.put(Checkpoint(path, rows, *prompt_cache.state(cache), 0.0))
+    store.put(Increment(path, rows, *prompt_cache.state(cache), 0.0))
 
 
 def restore(store: SegmentStore, cache: list[Any], path: TokenPath) -> None:
@@ -167,7 +167,7 @@ def test_an_unknown_class_is_restored_from_disk(tmp_path: Path) -> None:
     cache, restored, store = [UnknownCache(5)], [UnknownCache(9)], SegmentStore(tmp_path, FINGERPRINT)
     prompt = prompt_of(3)
     path = path_of(prompt, [3])
-    store.put(Checkpoint(path, {}, *prompt_cache.state(cache), 0.0))
+    store.put(Increment(path, {}, *prompt_cache.state(cache), 0.0))
     restore(store, restored, path)
     store.close()
     assert 7 == len(arrays(cache))

@@ -13,7 +13,7 @@ from chatcli.errors import SegmentDamaged
 from chatcli.kv import loader
 from chatcli.store.segments.catalog import rows_files
 from chatcli.store.segments.container import Tensor
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 
 ENDS = [3, 10, 11, 30]
@@ -41,7 +41,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SegmentSt
             size = loader.storage(dtype).itemsize
             data = generator.integers(0, 2, 8 * size * shape[2], np.uint8)
             rows[name] = Tensor(dtype, shape, data)
-        store.put(Checkpoint(PATH.upto(depth), rows, {}, "{}", 0.0))
+        store.put(Increment(PATH.upto(depth), rows, {}, "{}", 0.0))
     store.flush()
     yield store
     store.close()

@@ -24,7 +24,7 @@ from chatcli.model.load import LoadedModel, load
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.container import Container, Tensor, pack
 from chatcli.store.segments.rows import Piece, Rows
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from tests.support.checkpointing import FINGERPRINT, path_of, raw
 from tests.support.families import at_night
 from tests.support.tiny import CONFIGS, write_model
@@ -384,7 +384,7 @@ def test_rows_of_no_width_are_stored_and_restored(tmp_path: Path) -> None:
     path = path_of(TOKENS, [20])
     store = SegmentStore(tmp_path, FINGERPRINT)
     rows = prompt_cache.segment_rows(cache, RowLog(), 0, 20)
-    assert 0 < store.put(Checkpoint(path, rows, {}, "", 0.0))
+    assert 0 < store.put(Increment(path, rows, {}, "", 0.0))
     store.close()
     restored: list[Any] = [CacheList(KVCache(), KVCache())]
     with store.rows(path) as rows:

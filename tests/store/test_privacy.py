@@ -15,7 +15,7 @@ from chatcli.store import maintenance
 from chatcli.store.segments import catalog, eviction, inventory
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.rows import joined
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.program import Program, folder_contents, segment_files
@@ -50,7 +50,7 @@ class Shelf:
         for depth in range(1, len(path) + 1):
             rows = {"0.keys": tensor_of(tokens[depth - 1 : depth])}
             state = {"1.0": tensor_of(tokens[:depth])}
-            store.put(Checkpoint(path.upto(depth), rows, state, "{}", 1.0))
+            store.put(Increment(path.upto(depth), rows, state, "{}", 1.0))
         store.close()
         names = [segment.id for segment in path]
         if name is not None:

@@ -13,7 +13,7 @@ from chatcli.files import Location
 from chatcli.store.segments.catalog import rows_path, state_path
 from chatcli.store.segments.container import Container, Tensor, pack
 from chatcli.store.segments.rows import Rows, joined
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 
 FINGERPRINT = "f" * 32
@@ -46,9 +46,9 @@ def state_of(segment: Segment) -> dict[str, Tensor]:
     return {"1.0.0": Tensor.of(noise.standard_normal((1, 3, 4)).astype("float16"))}
 
 
-def checkpoint(path: TokenPath, *, state: bool = False) -> Checkpoint:
+def checkpoint(path: TokenPath, *, state: bool = False) -> Increment:
     last = path[-1]
-    return Checkpoint(path, rows_of(last), state_of(last) if state else {}, f'{{"x": {last.end}}}', 0.25)
+    return Increment(path, rows_of(last), state_of(last) if state else {}, f'{{"x": {last.end}}}', 0.25)
 
 
 def write(store: SegmentStore, path: TokenPath, *, state: bool = False) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chatcli.store.segments.segments import Checkpoint
+from chatcli.store.segments.segments import Increment
 from chatcli.store.segments.token_path import TokenPath
 
 
@@ -43,7 +43,7 @@ class NullStore:
     def is_due(self, path: TokenPath, seconds: float, size: int | None = None) -> bool:
         return False
 
-    def put(self, checkpoint: Checkpoint, *, rows_missing: bool | None = None) -> int:
+    def put(self, increment: Increment, *, rows_missing: bool | None = None) -> int:
         return 0
 
     def give_up(self, reason: str) -> None:

@@ -57,7 +57,7 @@ RETRY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class Increment:
     """What a cache gained over the last `count` segments of `path`, and the prefill seconds that it took.
 
     `rows` are those of the segments' tokens; `state` and `scalars` are the whole state at the end.
@@ -362,33 +362,33 @@ class SegmentStore:
         depths = range(covered(locate(self.location, path)) + 1, len(path) + 1)
         return [depth for depth in depths if path[depth - 1].id not in self._queued["rows"]]
 
-    def put(self, checkpoint: Checkpoint, *, rows_missing: bool | None = None) -> int:
-        """Queue a checkpoint for writing, rows before state. Returns the bytes that it will take.
+    def put(self, increment: Increment, *, rows_missing: bool | None = None) -> int:
+        """Queue an increment for writing, rows before state. Returns the bytes that it will take.
 
         Its arrays are read on the writer's thread, later: they must not change. A file that is on
         disk already is not written again and takes nothing. `rows_missing` None: look it up.
         """
         if rows_missing is None:
-            rows_missing = len(checkpoint.path) in self.missing(checkpoint.path)
-        size = self._queue(checkpoint, "rows") if rows_missing else 0
-        is_queued = checkpoint.segment.id in self._queued["state"]
-        if checkpoint.state and not is_queued and not self.has_state(checkpoint.segment.id):
-            size += self._queue(checkpoint, "state")
+            rows_missing = len(increment.path) in self.missing(increment.path)
+        size = self._queue(increment, "rows") if rows_missing else 0
+        is_queued = increment.segment.id in self._queued["state"]
+        if increment.state and not is_queued and not self.has_state(increment.segment.id):
+            size += self._queue(increment, "state")
         return size
 
-    def _queue(self, checkpoint: Checkpoint, kind: Kind) -> int:
+    def _queue(self, increment: Increment, kind: Kind) -> int:
         if self._is_off:
             return 0
-        metadata, tensors = self._metadata(checkpoint, kind), self._tensors(checkpoint, kind)
-        self._newest = checkpoint.path
-        self._queued[kind].update(_ids(checkpoint, kind))
+        metadata, tensors = self._metadata(increment, kind), self._tensors(increment, kind)
+        self._newest = increment.path
+        self._queued[kind].update(_ids(increment, kind))
         self._pending = [job for job in self._pending if not job.done()]
-        self._pending.append(self._writer.submit(self._write, checkpoint, kind, tensors, metadata))
+        self._pending.append(self._writer.submit(self._write, increment, kind, tensors, metadata))
         return size_of(tensors, metadata)
 
-    def _metadata(self, checkpoint: Checkpoint, kind: Kind) -> dict[str, str]:
-        last = checkpoint.segment
-        first = checkpoint.segments[0] if kind == "rows" else last
+    def _metadata(self, increment: Increment, kind: Kind) -> dict[str, str]:
+        last = increment.segment
+        first = increment.segments[0] if kind == "rows" else last
         metadata = {
             "format": SEGMENT_FORMAT,
             "version": SEGMENT_VERSION,
@@ -398,33 +398,31 @@ class SegmentStore:
             "parent": first.parent,
             "start": str(first.start),
             "end": str(last.end),
-            "seconds": f"{checkpoint.seconds:.3f}",
+            "seconds": f"{increment.seconds:.3f}",
             "created": str(int(time.time())),
         }
         if kind == "state":
-            return {**metadata, "scalars": checkpoint.scalars}
-        ends = [segment.end for segment in checkpoint.segments]
-        cuts = [segment.end for segment in checkpoint.segments if segment.on_the_way]
+            return {**metadata, "scalars": increment.scalars}
+        ends = [segment.end for segment in increment.segments]
+        cuts = [segment.end for segment in increment.segments if segment.on_the_way]
         return {**metadata, **catalog.ends_metadata(ends, cuts)}
 
-    def _tensors(self, checkpoint: Checkpoint, kind: Kind) -> Tensors:
+    def _tensors(self, increment: Increment, kind: Kind) -> Tensors:
         if kind == "state":
-            return checkpoint.state
-        path, start = checkpoint.path, checkpoint.segments[0].start
+            return increment.state
+        path, start = increment.path, increment.segments[0].start
         tokens = np.asarray(path.tokens[start : path.end], "<i4")
-        return {TOKENS: Tensor.of(tokens), **checkpoint.rows}
+        return {TOKENS: Tensor.of(tokens), **increment.rows}
 
-    def _write(
-        self, checkpoint: Checkpoint, kind: Kind, tensors: Tensors, metadata: Mapping[str, str]
-    ) -> None:
+    def _write(self, increment: Increment, kind: Kind, tensors: Tensors, metadata: Mapping[str, str]) -> None:
         if self._is_off:
             return
-        path = checkpoint.path
+        path = increment.path
         try:
             if kind == "rows":
-                target = catalog.rows_path(self.location, checkpoint.segments)
+                target = catalog.rows_path(self.location, increment.segments)
             else:
-                target = catalog.state_path(self.location, checkpoint.segment.id)
+                target = catalog.state_path(self.location, increment.segment.id)
             size = files.write_once(target, pieces(tensors, metadata), self.location / "tmp")
             self.written_bytes += size
             if self._retry_at < math.inf:
@@ -445,7 +443,7 @@ class SegmentStore:
             is_out_of_files = error.errno in (errno.EMFILE, errno.ENFILE)
             self._retry_at = time.monotonic() + (0.0 if is_out_of_files else self._retry_seconds)
         finally:
-            self._queued[kind].difference_update(_ids(checkpoint, kind))
+            self._queued[kind].difference_update(_ids(increment, kind))
 
     @property
     def _is_off(self) -> bool:
@@ -502,9 +500,9 @@ class SegmentStore:
         self._writer.shutdown()
 
 
-def _ids(checkpoint: Checkpoint, kind: Kind) -> list[str]:
-    """The segments whose rows or state a checkpoint has."""
-    return checkpoint.segments.ids if kind == "rows" else [checkpoint.segment.id]
+def _ids(increment: Increment, kind: Kind) -> list[str]:
+    """The segments whose rows or state an increment has."""
+    return increment.segments.ids if kind == "rows" else [increment.segment.id]
 
 
 def set_aside(path: Location) -> None:

@@ -12,7 +12,7 @@ import pytest
 from chatcli.files import Location
 from chatcli.store.segments import catalog, cuts, eviction, inventory
 from chatcli.store.segments.container import Container, Tensor
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 from tests.support.checkpointing import (
     FINGERPRINT,
@@ -123,9 +123,9 @@ def put(store: SegmentStore, path: TokenPath, first: int, *, states: Sequence[in
         name: Tensor.of(np.concatenate([part[name].array() for part in parts], axis=-2), parts[0][name].dtype)
         for name in parts[0]
     }
-    store.put(Checkpoint(path, rows, {}, "{}", 0.25 * len(run), len(run)))
+    store.put(Increment(path, rows, {}, "{}", 0.25 * len(run), len(run)))
     for depth in states:
-        store.put(Checkpoint(path.upto(depth), {}, state_of(path[depth - 1]), "{}", 0.25), rows_missing=False)
+        store.put(Increment(path.upto(depth), {}, state_of(path[depth - 1]), "{}", 0.25), rows_missing=False)
     store.flush()
 
 
@@ -228,7 +228,7 @@ def due(path: TokenPath, store: SegmentStore, seconds: float, size: int = 1 << 3
         if path[depth - 1].keeps_state and store.is_due(path.upto(depth), seconds, size):
             depths.append(depth)
             state = state_of(path[depth - 1])
-            store.put(Checkpoint(path.upto(depth), {}, state, "{}", seconds), rows_missing=False)
+            store.put(Increment(path.upto(depth), {}, state, "{}", seconds), rows_missing=False)
         else:
             store.is_due(path.upto(depth), seconds, size)
     return depths

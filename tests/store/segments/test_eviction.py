@@ -17,7 +17,7 @@ from chatcli.store import maintenance
 from chatcli.store.segments import budget, catalog, eviction, inventory
 from chatcli.store.segments.budget import Budget
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Tensor, pack
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 from chatcli.store.sessions.folder import SessionFolder
 
@@ -51,7 +51,7 @@ def put_conversation(
     states = {"1.0": Tensor.of(np.ones((1, state_floats), "f4"))} if state else {}
     for depth in range(1, len(path) + 1):
         rows = {"0.keys": Tensor.of(np.full((1, 1, 1, 64), depth, "f4"))}
-        store.put(Checkpoint(path.upto(depth), rows, states, "{}", seconds))
+        store.put(Increment(path.upto(depth), rows, states, "{}", seconds))
     store.close()
     return path
 
@@ -359,7 +359,7 @@ def test_an_open_path_over_the_limit_is_reported_once_and_no_longer_written(tmp_
     path = path_of(tokens)
     for at in range(1, 61):
         rows = {"0.keys": Tensor.of(np.ones((1, 1, 1, 64), "f4"))}
-        store.put(Checkpoint(path.upto(at), rows, {}, "{}", 1.0))
+        store.put(Increment(path.upto(at), rows, {}, "{}", 1.0))
         store.flush()
     problem = store.take_problem()
     assert problem and "more than the limit of 5,000 bytes" in problem

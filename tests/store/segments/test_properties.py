@@ -33,7 +33,7 @@ from chatcli.store import maintenance
 from chatcli.store.segments import catalog, eviction, inventory
 from chatcli.store.segments.container import Tensor, pack
 from chatcli.store.segments.rows import joined
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.store.sessions.folder import SessionFolder
 
@@ -82,14 +82,14 @@ def rows_of(tokens: Sequence[int], start: int, end: int) -> dict[str, np.ndarray
     }
 
 
-def checkpoint(conversation: Conversation, depth: int, stateful: bool) -> Checkpoint:
+def checkpoint(conversation: Conversation, depth: int, stateful: bool) -> Increment:
     segments = conversation.path.upto(depth)
     last = segments[-1]
     rows = {
         name: Tensor.of(array) for name, array in rows_of(conversation.tokens, last.start, last.end).items()
     }
     state = {"1.0": Tensor.of(number(conversation.tokens[: last.end], "state"))} if stateful else {}
-    return Checkpoint(segments, rows, state, json.dumps({"at": last.end}), 0.5)
+    return Increment(segments, rows, state, json.dumps({"at": last.end}), 0.5)
 
 
 class Store(RuleBasedStateMachine):
@@ -292,7 +292,7 @@ def is_rows(item: inventory.Item) -> bool:
     return catalog.ROWS_NAME.fullmatch(item.path.name) is not None
 
 
-def segment_file(store: SegmentStore, checkpoint: Checkpoint) -> Path:
+def segment_file(store: SegmentStore, checkpoint: Increment) -> Path:
     from chatcli.store.segments import catalog
 
     return catalog.rows_path(store.location, checkpoint.path.after(len(checkpoint.path) - 1))

@@ -18,7 +18,7 @@ from chatcli.files import Location
 from chatcli.store.segments import inventory
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.inventory import Usage
-from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.segments import Increment, SegmentStore
 from chatcli.store.segments.token_path import Segment, root_id
 from tests.support.checkpointing import (
     FINGERPRINT,
@@ -156,7 +156,7 @@ def test_a_missing_checkpoint_is_a_miss_with_a_reason(store: SegmentStore) -> No
 def test_close_waits_for_pending_writes(tmp_path: Path) -> None:
     store = SegmentStore(tmp_path, FINGERPRINT)
     noise = {"0.keys": Tensor.of(np.ones((1, 8, 4, 4096), "float32"))}
-    store.put(Checkpoint(ONE_SEGMENT, noise, {}, "", 0.0))
+    store.put(Increment(ONE_SEGMENT, noise, {}, "", 0.0))
     store.close()
     assert rows_at(store).stat().st_size > 8 * 4 * 4096 * 4
 

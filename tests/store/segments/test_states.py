@@ -9,7 +9,7 @@ import pytest
 
 from chatcli.store.segments import catalog
 from chatcli.store.segments.container import Tensor
-from chatcli.store.segments.segments import NEWEST_STATES, Checkpoint, SegmentStore
+from chatcli.store.segments.segments import NEWEST_STATES, Increment, SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 
 FINGERPRINT = "f" * 32
@@ -41,7 +41,7 @@ class Process:
     def put(self, path: TokenPath, *, with_state: bool) -> None:
         rows = {"0.keys": Tensor.of(np.ones((1, 1, 1, 4), "f4"))}
         state = {"1.0": Tensor.of(np.ones((1, 4), "f4"))} if with_state else {}
-        self.store.put(Checkpoint(path, rows, state, "{}", SECONDS))
+        self.store.put(Increment(path, rows, state, "{}", SECONDS))
 
 
 def states(folder: Path, path: TokenPath) -> list[int]:
