@@ -23,7 +23,6 @@ from typing import Any
 from prompt_toolkit.application import Application, get_app, run_in_terminal
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.margins import ConditionalMargin, ScrollbarMargin
@@ -40,6 +39,8 @@ from chatcli.text import shorten
 from chatcli.tui import pager, queue, toolbar
 from chatcli.tui.composer import composer, escape
 from chatcli.tui.composer.composer import Composer
+from chatcli.tui.composer.history import SessionHistory
+from chatcli.tui.composer.paste import is_long
 from chatcli.tui.live_region import LiveRegion
 from chatcli.tui.queue import Submission, SubmissionQueue
 from chatcli.tui.render.screen import Screen
@@ -95,13 +96,14 @@ class Shell:
         chat: LiveChat,
         screen: Screen,
         live_region: LiveRegion,
-        history: History,
+        history: SessionHistory,
         editor: str | None = None,
     ) -> None:
         """`screen` prints to `live_region`; `editor` is a command line."""
         self._chat = chat
         self._screen = screen
         self._live_region = live_region
+        self._history = history
         self._queue = SubmissionQueue()
         self._meter = toolbar.TokenMeter()
         # Jobs are turns and commands. Full-screen lists keep the shell busy, too.
@@ -128,6 +130,7 @@ class Shell:
             on_clear=self._cancel_edit,
             notify=self._notify,
             history=history,
+            pastes=history.pastes,
             complete_command=partial(registry.completions, chat),
             editor=editor,
             in_terminal=live_region.in_terminal,
@@ -203,7 +206,7 @@ class Shell:
                 self._chat.model.name, session.name, session.folder.count(), session.folder.folder
             )
         else:
-            self._screen.result(results.Opened(str(session.name), session.conversation, self._chat.notes()))
+            self._print(results.Opened(str(session.name), session.conversation, self._chat.notes()))
         try:
             with self._live_region.attached(self._app) as start_drawing:
                 self._app.run(pre_run=lambda: self._started(start_drawing, first_message))
@@ -391,7 +394,22 @@ class Shell:
         else:
             if isinstance(result, results.EditableMessage):
                 self._composer.set_text(result.text)
-            self._screen.result(result)
+            self._print(result)
+
+    def _print(self, result: results.Result) -> None:
+        """Print a result; long pastes in a conversation are labels, as they were when they were sent."""
+        if isinstance(result, results.Opened | results.HeadMoved):
+            conversation = result.conversation
+            folded = {
+                entry.id: replace(
+                    entry, message=replace(message, content=self._history.labelled(message.content))
+                )
+                for entry in conversation.path()
+                if (message := entry.message).role == "user" and is_long(message.content)
+            }
+            entries = {**conversation.entries, **folded}
+            result = replace(result, conversation=replace(conversation, entries=entries))
+        self._screen.result(result)
 
     def _idle(self) -> None:
         """Nothing runs and nothing waits: compute ahead."""

@@ -263,7 +263,7 @@ def test_the_thinking_of_all_turns_can_be_read(chatcli: Program) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_paste_is_a_chip_and_is_sent_whole(chatcli: Program) -> None:
+def test_a_long_paste_is_sent_whole_and_stays_a_chip_on_the_screen(chatcli: Program) -> None:
     text = "\n".join(f"line {number}" for number in range(30))
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
         terminal.wait_for(lambda: ready(terminal))
@@ -272,6 +272,11 @@ def test_a_long_paste_is_a_chip_and_is_sent_whole(chatcli: Program) -> None:
         send_message(terminal, " what is this?")
         assert "› [pasted 30 lines] what is this?" in terminal.text()
         leave(terminal)
+    with open_shell(chatcli, "resume", "talk", "-m", chatcli.model) as terminal:
+        terminal.wait_for("1 › [pasted 30 lines] what is this?")
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send(UP)
+        terminal.wait_for("\n› [pasted 30 lines] what is this?")
     assert [f"{text} what is this?"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
 
 

@@ -9,7 +9,8 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from chatcli import files
 from chatcli.files import Location
@@ -20,10 +21,14 @@ NAME = ".history"
 
 @dataclass(frozen=True)
 class Typed:
-    """A message or command; `session` is None where it belongs to none."""
+    """A message or command; `session` is None where it belongs to none.
+
+    `pastes` are the places (start, end) of the long pastes in the text, in order.
+    """
 
     session: str | None
     text: str
+    pastes: tuple[tuple[int, int], ...] = ()
 
 
 def entries(folder: Location) -> list[Typed]:
@@ -46,7 +51,7 @@ def forget(folder: Location, session: str) -> None:
 
 def rename(folder: Location, session: str, new_name: str) -> None:
     """What was typed in a session belongs to its new name. Raises `OSError`."""
-    _rewrite(folder, lambda each: Typed(new_name, each.text) if each.session == session else each)
+    _rewrite(folder, lambda each: replace(each, session=new_name) if each.session == session else each)
 
 
 def clear(folder: Location) -> int:
@@ -67,8 +72,13 @@ def _rewrite(folder: Location, change: Callable[[Typed], Typed | None]) -> None:
 
 
 def _encoded(typed: Sequence[Typed]) -> bytes:
-    lines = (json.dumps({"session": each.session, "text": each.text}) + "\n" for each in typed)
-    return "".join(lines).encode()
+    lines = (
+        json.dumps(
+            {"session": each.session, "text": each.text} | ({"pastes": each.pastes} if each.pastes else {})
+        )
+        for each in typed
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _parsed(data: bytes) -> Iterator[Typed]:
@@ -76,5 +86,8 @@ def _parsed(data: bytes) -> Iterator[Typed]:
         with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             fields = json.loads(line)
             session, text = fields["session"], fields["text"]
-            if isinstance(text, str) and (session is None or isinstance(session, str)):
-                yield Typed(session, decodable(text))
+            pastes = tuple((start, end) for start, end in fields.get("pastes", ()))
+            places = [0, *chain(*pastes), len(text)]
+            is_typed = isinstance(text, str) and (session is None or isinstance(session, str))
+            if is_typed and places == sorted(places):
+                yield Typed(session, decodable(text), pastes)

@@ -84,8 +84,9 @@ class Composer:
     `on_accept` gets what is sent; if it raises a `ChatcliError`, that is shown and the text stays.
     `on_change` gets what Enter would send now, and whether it came at once (a paste, an editor).
     `on_escape` is called at Esc, unless that closes a menu, `on_clear` when the text was thrown away.
-    `notify` shows a sentence. `complete_command` completes a line that begins with a slash. `folder` is
-    where relative `@path` names start, `editor` a command line or None, `in_terminal` as prompt_toolkit's.
+    `notify` shows a sentence. `history` has the chips of `pastes`. `complete_command` completes a line that
+    begins with a slash. `folder` is where relative `@path` names start, `editor` a command line or None,
+    `in_terminal` is that of prompt_toolkit.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Composer:
         on_clear: Callable[[], object],
         notify: Callable[[str], None],
         history: History,
+        pastes: Pastes | None = None,
         complete_command: CompleteCommand = lambda _: (),
         folder: Path | None = None,
         editor: str | None = None,
@@ -111,7 +113,7 @@ class Composer:
         self._folder = folder or Path()
         self._editor = editor
         self._in_terminal = in_terminal
-        self._pastes = Pastes()
+        self._pastes = pastes or Pastes()
         self._wrapper = LineWrapper(self._pastes.label)
         self._changes_at_once = False
         # A sentence below the text, until that changes.
@@ -220,6 +222,7 @@ class Composer:
     def send(self) -> None:
         """Hand over the text and empty the box, unless it is refused or there is nothing in it."""
         text, document = self.text, self.buffer.document
+        folded = unquoted(document.text)
         self.notice = ""
         if not text.strip():
             return
@@ -230,7 +233,7 @@ class Composer:
             self.buffer.reset(document)
             self._notify(str(error))
             return
-        self._remember(text)
+        self._remember(folded)
 
     def _remember(self, text: str) -> None:
         if text.strip() and self._history.get_strings()[-1:] != [text]:
@@ -243,7 +246,7 @@ class Composer:
         """
         if not self.is_empty:
             if keep:
-                self._remember(self.text)
+                self._remember(unquoted(self.buffer.text))
             self.buffer.reset(self.buffer.document)
             self.buffer.save_to_undo_stack()
             self.buffer.document = Document()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from prompt_toolkit.history import History
 
 from chatcli.files import Location
 from chatcli.store.sessions import history
 from chatcli.store.sessions.history import Typed
+from chatcli.tui.composer.paste import Pastes
 
 
 class SessionHistory(History):
-    """What was typed in a folder of sessions. Where its file cannot be written, it goes on in memory.
+    """What was typed in a folder of sessions, its long pastes as chips of `pastes`.
 
-    What is typed before there is a session is written once there is one, or on `close`.
+    If its file cannot be written, it is kept in memory. What is typed before there is a session is written
+    once there is one, or on `close`.
     """
 
     def __init__(self, folder: Location, session: Callable[[], str | None]) -> None:
@@ -23,12 +26,23 @@ class SessionHistory(History):
         super().__init__()
         self._folder, self._session = folder, session
         self._unwritten: list[str] = []
+        self.pastes = Pastes()
 
-    def load_history_strings(self) -> Iterable[str]:
-        """Newest first."""
+    @cached_property
+    def _saved(self) -> list[str]:
         with contextlib.suppress(OSError):
-            return [typed.text for typed in reversed(history.entries(self._folder))]
+            typed = reversed(history.entries(self._folder))
+            return [self.pastes.folded(each.text, each.pastes) for each in typed]
         return []
+
+    def load_history_strings(self) -> Sequence[str]:
+        """Newest first."""
+        return self._saved
+
+    def labelled(self, text: str) -> str:
+        """`text` with a label in place of each long paste that was typed in this folder."""
+        self.load_history_strings()
+        return self.pastes.labelled(self.pastes.fold_again(text))
 
     def store_string(self, string: str) -> None:
         self._unwritten.append(string)
@@ -41,7 +55,8 @@ class SessionHistory(History):
             self._write()
 
     def _write(self) -> None:
-        typed = [Typed(self._session(), text) for text in self._unwritten]
+        session, pastes = self._session(), self.pastes
+        typed = [Typed(session, pastes.unfold(text), pastes.places(text)) for text in self._unwritten]
         self._unwritten.clear()
         with contextlib.suppress(OSError):
             history.append(self._folder, typed)

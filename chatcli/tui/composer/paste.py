@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -51,6 +52,25 @@ class Pastes:
         for chip, paste in self._by_chip.items():
             text = text.replace(paste.text, chip)
         return text
+
+    def folded(self, text: str, places: Iterable[tuple[int, int]]) -> str:
+        """`text` with a chip for each paste in it, whose (start, end) are given in order."""
+        folded, done = "", 0
+        for start, end in places:
+            folded += text[done:start]
+            folded += self.fold(text[start:end], folded)
+            done = end
+        return folded + text[done:]
+
+    def places(self, text: str) -> tuple[tuple[int, int], ...]:
+        """(start, end) of each paste in `text` once that is unfolded."""
+        places: list[tuple[int, int]] = []
+        added = 0
+        for chip in CHIP.finditer(text):
+            start = chip.start() + added
+            added += len(self.text(chip[0])) - 1
+            places.append((start, chip.end() + added))
+        return tuple(places)
 
     def whole_at(self, text: str, position: int) -> tuple[int, int, str] | None:
         """(start, end, chip) of the longest known paste that is whole in `text` and touches `position`."""

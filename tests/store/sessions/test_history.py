@@ -17,7 +17,11 @@ from chatcli.tui.composer.history import SessionHistory
 from tests.support.program import Program
 from tests.support.shell import leave, open_shell, send_message
 
-TYPED = [Typed("dog", "My dog is\ncalled Biscuit."), Typed(None, "/help"), Typed("cat", "Über 🐈?")]
+TYPED = [
+    Typed("dog", "My dog is\ncalled Biscuit.", ((3, 9), (10, 16))),
+    Typed(None, "/help"),
+    Typed("cat", "Über 🐈?"),
+]
 
 
 @pytest.fixture
@@ -47,7 +51,10 @@ def test_it_is_renamed_with_its_session(folder: Location) -> None:
 
 def test_damaged_lines_are_left_out(folder: Location) -> None:
     path = folder.path / history.NAME
-    path.write_bytes(b'\xff\n{"session": 5, "text": "x"}\n' + path.read_bytes() + b'{"session": "dog"')
+    misplaced = b'{"session": null, "text": "short", "pastes": [[2, 9]]}\n'
+    path.write_bytes(
+        b'\xff\n{"session": 5, "text": "x"}\n' + misplaced + path.read_bytes() + b'{"session": "dog"'
+    )
     assert TYPED == history.entries(folder)
 
 

@@ -58,13 +58,14 @@ import json, sys
 from pathlib import Path
 from prompt_toolkit.application import Application
 from prompt_toolkit.filters import has_focus
-from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
 from chatcli.commands import mentions
+from chatcli.files import Location
 from chatcli.tui.composer.composer import STYLE, Composer
+from chatcli.tui.composer.history import SessionHistory
 
 WORDS = ["/help", "/history", "/quit", "/resume ", "/rename "]
 log, editor = Path(sys.argv[1]), sys.argv[2] or None
@@ -86,13 +87,15 @@ def accept(text):
     expanded = mentions.expand(text, Path(), composer.paste_texts)
     log_event("accepted", text=text, expanded=expanded.text)
 
+history = SessionHistory(Location.of(Path()), lambda: "talk")
 composer = Composer(
     on_accept=accept,
     on_change=lambda text, at_once: log_event("changed", length=len(text), at_once=at_once),
     on_clear=lambda: None,
     on_escape=lambda: log_event("escaped"),
     notify=notify,
-    history=FileHistory("history"),
+    history=history,
+    pastes=history.pastes,
     complete_command=complete_command,
     editor=editor,
 )
@@ -341,12 +344,18 @@ def test_nothing_and_blanks_are_not_sent(tmp_path: Path) -> None:
         ("x\r\n" * 20, "[pasted 20 lines]"),
     ],
 )
-def test_a_long_paste_is_a_chip_and_is_sent_in_full(tmp_path: Path, text: str, label: str) -> None:
+def test_a_long_paste_is_a_chip_that_is_sent_in_full_and_comes_back(
+    tmp_path: Path, text: str, label: str
+) -> None:
+    def shown(wanted: str) -> Callable[[], bool]:
+        return lambda: box.composer.display_text == wanted
+
     with piped_composer(tmp_path) as box:
-        run(box, "see ", pasted(text), lambda: box.composer.display_text == f"see {label}", " ok", ENTER)
+        recalled = (box.is_emptied, UP, shown(f"see {label} ok"), ENTER)
+        run(box, "see ", pasted(text), shown(f"see {label}"), " ok", ENTER, *recalled)
         whole = text.replace("\r\n", "\n")
-        assert [f"see {whole} ok"] == box.sent
-        assert box.sent == box.history.get_strings()
+        assert [f"see {whole} ok"] * 2 == box.sent
+        assert 1 == len(box.history.get_strings())
 
 
 def test_a_short_paste_is_text(tmp_path: Path) -> None:
@@ -715,7 +724,7 @@ def test_a_file_that_is_not_text_is_refused_and_nothing_is_lost(program: Program
     assert [] == program.lines("accepted")
 
 
-def test_the_history_is_there_in_the_next_session_with_pastes_in_full(
+def test_the_history_is_there_in_the_next_session_with_its_pastes_folded(
     program: Program, tmp_path: Path
 ) -> None:
     program.keys("why? ")
@@ -727,7 +736,7 @@ def test_the_history_is_there_in_the_next_session_with_pastes_in_full(
     assert 0 == program.terminal.wait_for_exit()
     with Program(tmp_path) as again:
         again.keys(UP)
-        again.shows("line 213 of a log")
+        again.shows("› why? [pasted 214 lines]")
         again.keys(ENTER)
         assert f"why? {LONG}" == again.accepted(2)
 
