@@ -22,9 +22,14 @@ def regenerate(context: TurnContext, cancelled: threading.Event) -> Iterator[Eve
     """
     started = time.perf_counter()
     question = last_question(context)
-    before = [reply.record.get("generated") for reply in context.conversation.children(question.id)]
+    messages = [reply.message for reply in context.conversation.children(question.id)]
+    before = [(message.content, message.thinking) for message in messages]
     for event in turn.answer(context, render(context, question), started, cancelled):
-        if isinstance(event, TurnDone) and not context.sampling.temp and event.record.tokens in before:
+        if (
+            isinstance(event, TurnDone)
+            and not context.sampling.temp
+            and (event.record.text, event.record.thinking) in before
+        ):
             yield Notice("At temperature 0 the reply is the same again: /set temp 0.8 for another.")
         yield event
 

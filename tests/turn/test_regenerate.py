@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chatcli import pocket
 from chatcli.conversation.tree import Entry
 from chatcli.engine import generate
 from chatcli.errors import NothingToRepeat
@@ -50,11 +51,12 @@ def test_another_reply_runs_the_generation_prompt_only(model: Path, tmp_path: Pa
     assert all(1 <= record.prefilled_tokens <= max_tokens for record in (second, third, reopened))
 
 
-def test_a_reply_that_is_the_same_at_temperature_0_says_so(model: Path, tmp_path: Path) -> None:
-    def notices(chat: turn.TurnContext) -> list[str]:
-        events = list(regenerate.regenerate(chat, threading.Event()))
-        return [event.text for event in events if isinstance(event, Notice)]
+def notices(chat: turn.TurnContext) -> list[str]:
+    events = list(regenerate.regenerate(chat, threading.Event()))
+    return [event.text for event in events if isinstance(event, Notice)]
 
+
+def test_a_reply_that_is_the_same_at_temperature_0_says_so(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
@@ -62,6 +64,13 @@ def test_a_reply_that_is_the_same_at_temperature_0_says_so(model: Path, tmp_path
         chat = replace(chat, sampling=Sampling(temp=1.5, seed=1, max_tokens=12))
         assert [] == notices(chat)
     assert ["At temperature 0 the reply is the same again: /set temp 0.8 for another."] == same
+
+
+def test_a_whole_reply_that_is_the_same_says_so_too(tmp_path: Path) -> None:
+    with Harness(pocket.FOLDER, tmp_path, tokens=200) as harness:
+        chat = harness.chat("talk", system=None)
+        assert "stop" == harness.say(chat, "hi").finish_reason
+        assert 1 == len(notices(chat))
 
 
 def test_every_reply_is_kept_beside_the_others(model: Path, tmp_path: Path) -> None:
