@@ -1,4 +1,4 @@
-"""Which models are on this machine, and what they can do. None of them is loaded."""
+"""Lists the models on this machine and what they can do, without loading them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AvailableModel:
 
 
 def find(aliases: Mapping[str, str], memory_bytes: int | None) -> Iterator[AvailableModel]:
-    """pocket, then the hub's cache by name, then what only aliases name."""
+    """pocket, then the hub's cache by name, then models that only an alias names."""
     cached = hub.cached()
     known: dict[str, tuple[str, Path | None]] = {POCKET: ("built in", pocket.FOLDER)}
     known |= {name: ("hub", folder) for name, folder in cached.items()}
@@ -61,7 +61,7 @@ def find(aliases: Mapping[str, str], memory_bytes: int | None) -> Iterator[Avail
 
 
 def row(model: AvailableModel) -> list[str]:
-    """Its cells below `COLUMNS`."""
+    """The model's table row, with the columns of `COLUMNS`."""
     about = model.about
     names = ", ".join([model.name, *(f"= {alias}" for alias in model.aliases)])
     size = file_size(about.size) if about.size else ""

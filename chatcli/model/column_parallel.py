@@ -1,7 +1,7 @@
-"""Column-parallel layers for a CPU: MLX runs an operation on one core, so a product's columns go to several.
+"""Column-parallel layers for a CPU: splits matrix products over cores, because MLX uses one per operation.
 
-Each core has some of them, as each device has in Megatron-LM (Shoeybi et al. 2019, section 3). No column
-depends on another, so the numbers stay the same.
+Each core computes some of the columns, as each device does in Megatron-LM (Shoeybi et al. 2019, section 3).
+Columns do not depend on each other, so the results stay the same.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import mlx.nn as nn
 
 from chatcli.model import device
 
-# More cores were not tried.
+# More cores were not tested.
 MAX_CORES = 8
-# Multiplications below which waiting for another core costs more than it does: 2 ms of one core.
+# Below this many multiplications (2 ms of one core) waiting for another core costs more than it saves.
 MIN_MULTIPLICATIONS = 3 << 20
 
-# The other cores' streams.
+# The streams of the other cores.
 _streams: list[Any] = []
 
 
 def cores() -> int:
-    """How many cores to split a model over: 1 on a GPU, and on macOS, where MLX uses Apple's Accelerate."""
+    """How many cores to split a model over: 1 on a GPU and on macOS, where MLX uses Apple's Accelerate."""
     if mx.default_device().type != mx.cpu or sys.platform == "darwin":
         return 1
     return min(device.cpu_cores(), MAX_CORES)
@@ -48,7 +48,7 @@ def split(model: Any, cores: int) -> None:
 
 
 class Columns:
-    """A layer's columns, cut for several cores. It is no child of the layer, whose weights are not copied."""
+    """A layer's columns, divided among several cores. The layer's weights are not copied."""
 
     def __init__(self, layer: Any, cores: int) -> None:
         self.count = len(layer.weight)
@@ -61,7 +61,7 @@ class Columns:
             self.layers.append(part)
 
     def product(self, x: mx.array, run: Callable[[Any, mx.array], mx.array], layer: Any) -> mx.array:
-        """[..., inputs] to [..., columns], by `run` of the layer or, where that takes long, of all parts."""
+        """[..., inputs] to [..., columns], by the layer's `run` or, if that takes long, by all parts."""
         if x.size * self.count < MIN_MULTIPLICATIONS:
             return run(layer, x)
         products = [run(self.layers[0], x)]
@@ -72,7 +72,7 @@ class Columns:
 
 
 def _on_cores(base: type, method: str) -> type:
-    """A class of such layers whose `method` multiplies on several cores."""
+    """A subclass of `base` whose `method` multiplies on several cores."""
     run = getattr(base, method)
 
     def call(self: Any, x: mx.array) -> Any:
@@ -81,11 +81,11 @@ def _on_cores(base: type, method: str) -> type:
     return type(f"ColumnParallel{base.__name__}", (base,), {method: call})
 
 
-# Exactly these: what derives from them may compute in another way.
+# Only these classes: a subclass may compute something else.
 COLUMN_PARALLEL = {
     nn.Linear: _on_cores(nn.Linear, "__call__"),
     nn.QuantizedLinear: _on_cores(nn.QuantizedLinear, "__call__"),
-    # As the output layer, too.
+    # A tied embedding is also the output layer.
     nn.Embedding: _on_cores(nn.Embedding, "as_linear"),
     nn.QuantizedEmbedding: _on_cores(nn.QuantizedEmbedding, "as_linear"),
 }

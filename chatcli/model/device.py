@@ -1,4 +1,4 @@
-"""How many bytes a model may take on this machine, and what MLX says where memory ends."""
+"""The memory that a model may take on this machine, and MLX's errors when memory runs out."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 
 from chatcli.errors import MemoryFull
 
-# The part of the memory that a model may take where the device recommends nothing.
+# The share of the memory that a model may take if the device recommends nothing.
 MODEL_SHARE = 0.75
 # Files with a container's own limit: of control groups version 2, then version 1.
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-# What MLX's allocators say, for Metal and for CUDA, then Metal's commands, then CUDA itself.
+# Messages of MLX's allocators for Metal and for CUDA, then of Metal's commands, then of CUDA itself.
 OUT_OF_MEMORY = (
     "[malloc] Unable to allocate",
     "[metal::malloc]",
     "Insufficient Memory",
     "out of memory",
 )
-# CUDA reads it when it starts: the GPUs that this process and its children may use.
+# CUDA reads this variable when it starts: the GPUs that this process and its children may use.
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 def show_one_gpu(environment: MutableMapping[str, str]) -> None:
-    """Let MLX use the first of several NVIDIA GPUs, unless a person has chosen. Call before MLX starts.
+    """Let MLX use only the first of several NVIDIA GPUs, unless the user has chosen. Call before MLX starts.
 
-    MLX runs a model on one in any case, and where it sees two, MLX 0.32.4 sometimes fails to copy
-    arrays to the GPU ("cudaMemcpy ... invalid argument"; mlx-lm issue 672 reports the same).
+    MLX runs a model on one GPU anyway, and if it sees two, MLX 0.32.4 sometimes fails to copy arrays to the
+    GPU ("cudaMemcpy ... invalid argument"; mlx-lm issue 672 reports the same).
     """
     environment.setdefault(VISIBLE_GPUS, "0")
 
@@ -36,8 +36,8 @@ def show_one_gpu(environment: MutableMapping[str, str]) -> None:
 def plans_attention() -> bool:
     """Whether MLX plans its attention for each new pair of lengths, as its CUDA build does.
 
-    A plan takes about 40 ms on an H200. A token that is run alone needs none, unless its buffer is in whole
-    steps (mlx/backend/cuda/scaled_dot_product_attention.cpp).
+    A plan takes about 40 ms on an H200. A single token needs none, unless its buffer is in whole steps
+    (mlx/backend/cuda/scaled_dot_product_attention.cpp).
     """
     import mlx.core as mx
 
@@ -52,9 +52,9 @@ def cpu_cores() -> int:
 
 
 def room() -> int | None:
-    """The bytes that weights and cache may take; None where that is not known.
+    """The bytes that weights and cache may take; None if unknown.
 
-    What MLX recommends for the GPU, else a part of its memory, or of the machine's.
+    What MLX recommends for the GPU, else a share of the GPU's or the machine's memory.
     """
     with contextlib.suppress(ImportError):
         import mlx.core as mx
@@ -71,10 +71,10 @@ def room() -> int | None:
 
 
 def total() -> int:
-    """The machine's memory or the container's, whichever is less. Raises `OSError`, `ValueError`."""
+    """The memory of the machine or of the container, whichever is less. Raises `OSError`, `ValueError`."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for path in CGROUP_LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # there is no such file, or it says "max"
+        with contextlib.suppress(OSError, ValueError):  # no such file, or it contains "max"
             limits.append(int(Path(path).read_text()))
     return min(limits)
 
@@ -89,9 +89,9 @@ def used() -> int:
 def hold(limit: int | None) -> Callable[[], None]:
     """Have MLX wire its memory, up to what the device recommends, and stay below `limit` bytes.
 
-    mlx-lm does the first around each reply; done once, it applies to prefills too. Above the limit
-    MLX frees its spare buffers and waits for what runs; it refuses nothing. Returns a function that
-    restores what was before.
+    mlx-lm does the first around each reply; done once, it applies to prefills too. Above the limit MLX frees
+    its spare buffers and waits for running work; it refuses nothing. Returns a function that restores what
+    was before.
     """
     import mlx.core as mx
 
@@ -106,7 +106,7 @@ def hold(limit: int | None) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Raise `MemoryFull` in place of what MLX raises where the memory is full."""
+    """Translate MLX's errors about memory to `MemoryFull`."""
     try:
         yield
     except RuntimeError as error:

@@ -1,9 +1,8 @@
 """Downloads a model's files from the hub into its cache: the child process that `hub.download` runs.
 
-A process can be killed at any instant, even in a read that hangs. It writes one JSON object a line to
-standard output, the progress and then the folder or an error of one sentence, and it exits when its
-standard input is closed. huggingface_hub resumes no file, so large files are downloaded here, under
-names that stay the same.
+A process can be killed at any instant, even in a read that hangs. It writes JSON lines to standard output:
+the progress, then the folder or an error of one sentence. It exits when its standard input is closed.
+huggingface_hub cannot resume a file, so large files are downloaded here, under stable names.
 """
 
 from __future__ import annotations
@@ -42,21 +41,21 @@ from chatcli.text import file_size
 
 REPORT_SECONDS = 0.2
 PARALLEL_FILES = 4
-# The hub's own chunks of 10 MB would leave a slow line without a report for long.
+# With the hub's own chunks of 10 MB a slow connection would report no progress for a long time.
 CHUNK_BYTES = 1 << 20
 SHA256 = re.compile("[0-9a-f]{64}")
-# The base class of network errors, of httpx or httpx2, whichever huggingface_hub uses.
+# The base class of network errors in httpx or httpx2, whichever huggingface_hub uses.
 NETWORK_ERROR: Any = HfHubHTTPError.__bases__[0]
 LOG_IN = f"log in with: hf auth login (a token is made at {constants.ENDPOINT}/settings/tokens)"
 
 
 class DownloadRefused(Exception):
-    """One sentence that says why the model cannot be downloaded, and what to do."""
+    """The model cannot be downloaded: one sentence that says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class LargeFile:
-    """A file that the hub keeps by the SHA-256 of its bytes, its name in the cache's `blobs`."""
+    """A file that the hub stores by the SHA-256 of its bytes, which is its name in the cache's `blobs`."""
 
     name: str
     sha256: str
@@ -66,11 +65,11 @@ class LargeFile:
         return folder / "blobs" / self.sha256
 
     def part(self, folder: Path) -> Path:
-        """The beginning of the file, until all of it is there."""
+        """Where the file is while it is incomplete."""
         return folder / "blobs" / f"{self.sha256}.incomplete"
 
     def bytes_here(self, folder: Path) -> int:
-        # In this order, or it might be renamed in between.
+        # In this order, because the file may be renamed in between.
         for path in (self.part(folder), self.blob(folder)):
             if path.is_file():
                 return min(path.stat().st_size, self.size)
@@ -79,7 +78,7 @@ class LargeFile:
 
 @contextmanager
 def reporting(files: Sequence[LargeFile], folder: Path, total: int) -> Iterator[None]:
-    """Send how many bytes of large files are here while the block runs; `total` is of all files."""
+    """While the block runs, report the bytes of large files that have arrived. `total` counts all files."""
     closed = threading.Event()
 
     def report() -> None:
@@ -145,9 +144,9 @@ def fetch(name: str) -> Path:
 
 
 def fetch_large(name: str, revision: str, folder: Path, files: Sequence[Any]) -> None:
-    """Download those files that the hub keeps by their checksum into the cache's `blobs`.
+    """Download the files that the hub stores by their checksum into the cache's `blobs`.
 
-    `files` are all of the model's, as the hub lists them. Raises `DownloadRefused`.
+    `files` are all files of the model, as the hub lists them. Raises `DownloadRefused`.
     """
     large = [
         LargeFile(file.rfilename, file.lfs.sha256, file.lfs.size)
@@ -170,12 +169,12 @@ def fetch_large(name: str, revision: str, folder: Path, files: Sequence[Any]) ->
         try:
             list(pool.map(lambda file: fetch_one(name, revision, folder, file), large))
         finally:
-            # After an error the other files are in the middle of a read: they end with the process.
+            # After an error other downloads may be in the middle of a read: they end with the process.
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def fetch_one(name: str, revision: str, folder: Path, file: LargeFile) -> None:
-    """Download one file, resuming what is there. Raises `DownloadRefused` if its checksum is wrong."""
+    """Download one file, resuming a partial one. Raises `DownloadRefused` if its checksum is wrong."""
     blob, part = file.blob(folder), file.part(folder)
     if blob.exists() or file.size > constants.MAX_HTTP_DOWNLOAD_SIZE:
         return
@@ -246,7 +245,7 @@ def explanation(name: str, error: Exception) -> str:
             return f"The hub denies access to '{name}' ({status}): {LOG_IN}."
         return f"The hub answered {status} when asked for '{name}': try again later."
     if isinstance(error, OSError) and error.errno:
-        return f"'{name}' cannot be kept in {constants.HF_HUB_CACHE}: {error.strerror}."
+        return f"'{name}' cannot be saved in {constants.HF_HUB_CACHE}: {error.strerror}."
     return (
         f"{absence}, and the hub cannot be reached at {constants.ENDPOINT} "
         f"({type(error).__name__}): check the network and ask for the model again, which downloads "

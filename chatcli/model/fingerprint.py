@@ -1,6 +1,6 @@
-"""Identifies a computation: everything that the numbers in a model's prompt cache depend on.
+"""Identifies a computation: a hash of everything that a prompt cache's contents depend on.
 
-It is taken from what was loaded, not from the files again: these may have changed meanwhile.
+It is computed from what was loaded, not from the files, which may have changed since.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import mlx_lm
 import xxhash
 from mlx.utils import tree_flatten
 
-# What says nothing of the numbers. `eos_token_id` may come from generation_config.json.
+# Keys that do not affect the results. `eos_token_id` may come from generation_config.json.
 NOISE = ("_name_or_path", "transformers_version", "eos_token_id")
-# MLX multiplies with fewer bits on a GPU unless this says otherwise.
+# Unless this variable turns it off, MLX multiplies with fewer bits on a GPU.
 PRECISION_VARIABLE = "MLX_ENABLE_TF32"
-# About how much of the weights is read between two reports of the progress.
+# How many bytes of weights are read between two progress reports, about.
 GROUP_BYTES = 128 << 20
-# Weight files up to this size count whole where ranks compare them, larger ones with sampled blocks.
+# When ranks compare weight files, files up to this size are hashed whole, larger ones by sampled blocks.
 WHOLE_FILE_BYTES = 64 << 20
 BLOCKS, BLOCK_BYTES = 64, 4096
 
-# Called with the part of the weights that is in memory, from 0 to 1.
+# Called with the fraction of the weights that is in memory, from 0 to 1.
 ProgressCallback = Callable[[float], None]
 
 
 def of_computation(config: Mapping[str, Any], *parts: str) -> str:
-    """Of the model's configuration as it was loaded, this program, and `parts`. 32 hex digits.
+    """The fingerprint of a configuration as loaded, this program, and `parts`: 32 hex digits.
 
-    The chat template and the tokenizer do not count: tokens speak for them.
+    The chat template and the tokenizer do not count, because their effect is in the tokens.
     """
     digest = hashlib.sha256()
     for part in (_without_noise(config), program(), *parts):
@@ -45,7 +45,7 @@ def of_computation(config: Mapping[str, Any], *parts: str) -> str:
 
 
 def program() -> str:
-    """The libraries and the device that compute: each may round in another way than the last one did."""
+    """The libraries and the device: results may be rounded differently when one of them changes."""
     device = mx.default_device()
     about = mx.device_info(device)
     names = (about.get("architecture", ""), about.get("device_name", ""))
@@ -64,9 +64,9 @@ def _without_noise(config: Mapping[str, Any]) -> str:
 
 
 def read_weights(model: Any, on_progress: ProgressCallback, group_bytes: int = GROUP_BYTES) -> str:
-    """Bring the weights into memory, at least `group_bytes` at a time but for the last.
+    """Read the weights into memory, in groups of at least `group_bytes`, except the last.
 
-    Returns a digest of their names, shapes, types and bytes as they are in memory, an adapter's too.
+    Returns a digest of their names, shapes, types and bytes in memory, including an adapter's.
     """
     weights = dict(tree_flatten(model.parameters()))
     total_bytes, done_bytes = weight_bytes(model), 0
@@ -74,7 +74,7 @@ def read_weights(model: Any, on_progress: ProgressCallback, group_bytes: int = G
     with ThreadPoolExecutor() as hashers:
         for group in _groups(weights, group_bytes):
             mx.eval(list(group.values()))
-            # One group is hashed while the next is read. An empty weight has no bytes to hash.
+            # One group is hashed while the next is read.
             checksums |= {
                 name: hashers.submit(xxhash.xxh3_128_hexdigest, memoryview(weight.reshape(-1).view(mx.uint8)))
                 for name, weight in group.items()
@@ -106,13 +106,13 @@ def weight_bytes(model: Any) -> int:
     return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
 
 
-# Files that several ranks must have alike
+# Files that must be the same on all ranks
 
 
 def of_files(folder: Path, config: Mapping[str, Any], *, weights: bool) -> str:
-    """A digest of the configuration, and of the `weights` too: each file's name, size, header and content.
+    """A digest of the configuration and of each of the `weights`' name, size, header and content.
 
-    Of a file above 64 MiB, 64 blocks from first to last stand for its content.
+    A file above 64 MiB is represented by 64 blocks, from first to last.
     """
     digest = hashlib.sha256(_without_noise(config).encode())
     for path in sorted(folder.glob("*.safetensors")) if weights else ():

@@ -1,4 +1,4 @@
-"""Models of the Hugging Face hub: find them in its cache, or download them in a child process.
+"""Models of the Hugging Face hub: finds them in its cache, or downloads them in a child process.
 
 huggingface_hub takes a tenth of a second to import, so each function imports what it needs.
 """
@@ -23,7 +23,7 @@ from chatcli.events import Download
 from chatcli.model import inspect
 
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-# What mlx-lm reads of a model (its DEFAULT_ALLOW_PATTERNS; mlx-lm is too slow to import for them).
+# The files that mlx-lm reads: a copy of its DEFAULT_ALLOW_PATTERNS, because importing mlx-lm is slow.
 FILE_PATTERNS = [
     "*.json",
     "model*.safetensors",
@@ -35,34 +35,34 @@ FILE_PATTERNS = [
     "*.jsonl",
     "*.jinja",
 ]
-# How long to wait for an answer of the hub, unless HF_HUB_ETAG_TIMEOUT says otherwise.
+# How long to wait for the hub to answer, unless HF_HUB_ETAG_TIMEOUT is set.
 ANSWER_SECONDS = 6.0
-# How long the download's process may take to start.
+# How long the download process may take to start.
 STARTUP_SECONDS = 4.0
 # The span over which the download rate is averaged.
 RATE_SECONDS = 5.0
 POLL_SECONDS = 0.1
-# sys.path[0] is the folder of this package, never the folder that the process is started in.
+# sys.path[0] is this package's folder, never the current folder.
 CHILD_CODE = (
     "import sys; sys.path[0] = sys.argv[1]; from chatcli.model.download import main; main(sys.argv[2])"
 )
 CACHE_PREFIX = "models--"
-# Either keeps huggingface_hub off the network, if its value says yes.
+# If either of these variables is true, huggingface_hub does not use the network.
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
-# Called with the state of a download. What it raises ends the download, which can be resumed later.
+# Called with the state of a download. An exception ends the download, which can be resumed later.
 DownloadCallback = Callable[[Download], None]
 
 
 def find_cached(name: str) -> Path | None:
-    """The folder of a model that is complete in the cache. Never asks the network. Raises `ModelNotFound`."""
+    """The folder of a complete model in the cache. Never uses the network. Raises `ModelNotFound`."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
         folder = Path(snapshot_download(name, local_files_only=True, allow_patterns=FILE_PATTERNS))
     except HFValidationError as error:
-        raise ModelNotFound(f"'{name}' is no hub name.") from error
+        raise ModelNotFound(f"'{name}' is not a hub name.") from error
     except LocalEntryNotFoundError:
         return None
     files = {path.name for path in folder.glob("*") if path.exists()}
@@ -72,9 +72,9 @@ def find_cached(name: str) -> Path | None:
 
 
 def download(name: str, on_progress: DownloadCallback = lambda _: None) -> Path:
-    """Download the model into the hub's cache, resuming what is there.
+    """Download the model into the hub's cache, resuming partial files.
 
-    `on_progress` is called every `POLL_SECONDS`, also while nothing arrives, so that it can raise.
+    `on_progress` is called every `POLL_SECONDS`, even if nothing arrives, so that it can raise to cancel.
     Raises `ModelNotFound`, and whatever `on_progress` raises.
     """
     message: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def download(name: str, on_progress: DownloadCallback = lambda _: None) -> Path:
 
 
 def answer_seconds() -> float:
-    """How long to wait for an answer of the hub."""
+    """How long to wait for the hub to answer, in seconds."""
     from huggingface_hub import constants
 
     is_default = constants.HF_HUB_ETAG_TIMEOUT == constants.DEFAULT_ETAG_TIMEOUT
@@ -113,9 +113,9 @@ def answer_seconds() -> float:
 
 @contextmanager
 def _download_process(name: str) -> Iterator[Iterator[dict[str, Any]]]:
-    """The messages of a process that runs `chatcli.model.download`; it is killed at the end."""
+    """Run `chatcli.model.download` in a process and yield its messages; kill it at the end."""
     command = [sys.executable, "-c", CHILD_CODE, str(Path(__file__).parents[2]), name]
-    # A session of its own, so that Ctrl-C in the terminal reaches only the process that waits.
+    # In its own session, so that Ctrl-C in the terminal reaches only the waiting process.
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -131,7 +131,7 @@ def _download_process(name: str) -> Iterator[Iterator[dict[str, Any]]]:
 
 
 def _messages(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
-    """Each line of JSON as it comes, and an empty message every `POLL_SECONDS` without one."""
+    """Each line of JSON as it arrives, and an empty message after every `POLL_SECONDS` without one."""
     queue: SimpleQueue[bytes] = SimpleQueue()
 
     def read() -> None:
@@ -152,7 +152,7 @@ def _messages(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def names() -> list[str]:
-    """The hub models that are in the cache, complete or not. Quick enough for a completion."""
+    """The names of the models in the hub's cache, complete or not. Fast enough for completion."""
     folders = cache_folder().glob(f"{CACHE_PREFIX}*--*")
     return sorted(folder.name.removeprefix(CACHE_PREFIX).replace("--", "/", 1) for folder in folders)
 
@@ -164,7 +164,7 @@ def cache_folder() -> Path:
 
 
 def cached() -> dict[str, Path]:
-    """The hub models in the cache by name, each with the folder of its newest revision."""
+    """The models in the hub's cache, by name, each with the folder of its newest revision."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 

@@ -1,4 +1,4 @@
-"""What a model's files say about it, without loading it."""
+"""Reads from a model's files what it is and whether it can run, without loading it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ THINKING_MARKS = (
     "<|channel|>",
     "thinking",
 )
-# Files of which a model has at least one, unless its own code makes the tokenizer.
+# A model has at least one of these files, unless its own code creates the tokenizer.
 TOKENIZER_FILES = (
     *("tokenizer.json", "tekken.json", "vocab.json", "vocab.txt"),
     *("*.model", "*.tiktoken", "*.spm"),
 )
-# More of a text file is not read; the largest tokenizers take a tenth of it.
+# The most that is read of a text file; the largest tokenizers have a tenth of this.
 MAX_JSON_BYTES = 256 << 20
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
@@ -38,8 +38,8 @@ DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 class About:
     """A model as its files describe it. `size` is the bytes of its weights.
 
-    `architecture` is its model_type, and `supported` whether mlx-lm has that. `missing` says in a
-    word or two why the model cannot run; empty if it can. `images`: whether mlx-lm can show it images.
+    `architecture` is its model_type, and `supported` whether mlx-lm has it. `missing` says in a word or two
+    why the model cannot run; it is empty if it can. `images`: whether mlx-lm can show it images.
     """
 
     architecture: str = ""
@@ -53,7 +53,7 @@ class About:
 
 
 def about(folder: Path) -> About:
-    """What the files in `folder` say about the model. Files that cannot be read say nothing."""
+    """Describe the model in `folder`. Unreadable files are ignored."""
     config = read_json(folder / "config.json")
     weights = [path.stat().st_size for path in folder.glob("model*.safetensors") if path.exists()]
     template = chat_template(folder)
@@ -79,13 +79,13 @@ def about(folder: Path) -> About:
 
 
 def own_code(folder: Path) -> bool:
-    """Whether Python code came with the model, which it may need."""
+    """Whether the model includes Python code that it may need."""
     config = read_json(folder / "config.json")
     return "model_file" in config or "auto_map" in read_json(folder / "tokenizer_config.json")
 
 
 def lacking_weights(folder: Path) -> str:
-    """Which weights are missing, in a few words; empty if none are."""
+    """Which weights are missing, in a few words; empty if none."""
     files = {path.name for path in folder.glob("model*.safetensors") if path.exists()}
     named = read_json(folder / "model.safetensors.index.json").get("weight_map")
     wanted = set(named.values()) if isinstance(named, dict) else set()
@@ -95,7 +95,7 @@ def lacking_weights(folder: Path) -> str:
 
 
 def tokenizer_problem(folder: Path) -> str:
-    """What is wrong with a model's tokenizer, in a few words; empty if nothing is, as far as can be seen."""
+    """What is wrong with a model's tokenizer, in a few words; empty if no problem is found."""
     path = folder / "tokenizer_config.json"
     try:
         if path.exists() and not isinstance(json.loads(read_regular(path)), dict):
@@ -111,7 +111,7 @@ def tokenizer_problem(folder: Path) -> str:
     try:
         Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:
-        # The library has no errors of its own.
+        # The library raises plain `Exception`.
         return f"its tokenizer.json cannot be read ({str(error).splitlines()[0]})"
     return ""
 
@@ -121,7 +121,7 @@ def lacks_tokenizer(folder: Path) -> bool:
 
 
 def quantization(config: Mapping[str, Any]) -> str:
-    """4-bit, mxfp4, bf16 and the like; empty where the configuration does not say."""
+    """4-bit, mxfp4, bf16 or similar; empty if the configuration does not say."""
     inner = config.get("text_config")
     inner = inner if isinstance(inner, dict) else {}
     settings = config.get("quantization") or config.get("quantization_config")
@@ -135,7 +135,7 @@ def quantization(config: Mapping[str, Any]) -> str:
 
 
 def chat_template(folder: Path) -> str:
-    """The text of the model's chat templates, wherever it keeps them; empty if it has none."""
+    """The text of the model's chat templates, from any of their possible files; empty if it has none."""
     try:
         return read_regular(folder / "chat_template.jinja").decode("utf-8", "replace")
     except OSError:
@@ -158,7 +158,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_regular(path: Path, max_bytes: int = MAX_JSON_BYTES) -> bytes:
     """The first `max_bytes` of a file.
 
-    Raises `OSError`, also for a pipe or a device, which is never waited for.
+    Raises `OSError`, also for a pipe or a device, which could block.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
@@ -169,7 +169,7 @@ def read_regular(path: Path, max_bytes: int = MAX_JSON_BYTES) -> bytes:
 
 @functools.cache
 def architectures() -> frozenset[str]:
-    """Every model_type that mlx-lm has, found in its source: importing it takes seconds."""
+    """Every model_type that mlx-lm has, from its file names: importing it takes seconds."""
     spec = importlib.util.find_spec("mlx_lm")
     if spec is None or not spec.submodule_search_locations:
         return frozenset()
@@ -180,7 +180,7 @@ def architectures() -> frozenset[str]:
 
 @functools.cache
 def processors() -> frozenset[str]:
-    """Every model_type whose images mlx-lm can prepare; none in an older mlx-lm."""
+    """Every model_type whose images mlx-lm can prepare; empty with an older mlx-lm."""
     spec = importlib.util.find_spec("mlx_lm")
     locations = (spec.submodule_search_locations if spec else None) or ()
     path = Path(next(iter(locations), "")) / "processors" / "__init__.py"
@@ -193,7 +193,7 @@ def processors() -> frozenset[str]:
 
 
 def _remapping(package: Path) -> dict[str, str]:
-    """mlx-lm's table of model types that run as another."""
+    """mlx-lm's table of model types that run as another type."""
     try:
         tree = ast.parse((package / "utils.py").read_text("utf-8"))
     except (OSError, SyntaxError):

@@ -1,4 +1,4 @@
-"""Loads a model: its files, its weights, an adapter, its fingerprint and its makers' own sampling."""
+"""Loads a model: files, weights, adapter, fingerprint, and the sampling of its generation_config.json."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ except ImportError as error:
         f"GPU): {pip('install')} 'mlx[cpu]'"
     ) from error
 
-from chatcli.kv import prompt_cache  # isort: skip  it imports mlx-lm, without its limit of open files
+from chatcli.kv import prompt_cache  # isort: skip (before mlx-lm: see kv.open_files)
 
 import mlx_lm
 from mlx_lm.utils import load_adapters, tree_flatten
@@ -55,20 +55,20 @@ from chatcli.settings.values import DEFAULTS, SETTINGS, ModelOptions, Sampling
 from chatcli.text import file_size, shorten
 
 MLX_LM_VERSION = str(mlx_lm.__version__)
-# Tokens of context where the configuration does not say.
+# The context in tokens if the configuration does not say.
 UNLIMITED = 1 << 20
-# No model has more, of any of these.
+# No model has more of any of the parts below.
 MAX_LAYERS, MAX_EXPERTS = 4096, 1 << 16
-# How architectures call the number of layers, or of other parts that are made one by one.
+# Architectures' names for the number of layers, or of other parts that are created one by one.
 COUNTS_LAYERS = re.compile(r"layers|^(n|num|number)_(\w+_)?(layer|blocks?)$|depth$")
 COUNTS_EXPERTS = re.compile(r"experts$|^o_groups$")
-# A list, or a text, that has an item for each layer.
+# Keys of a list or text with an item for each layer.
 LISTS_LAYERS = re.compile(r"layer|block|pattern$")
-# Files of a model that are read whole; those of weights are not.
+# The most bytes of a model's file other than weights, because these are read whole.
 READ_WHOLE = (".json", ".jinja", ".txt", ".model", ".tiktoken", ".py")
-# Texts of which every tokenizer makes a token.
+# Every tokenizer encodes these texts as at least one token.
 PROBES = ("a", "user", "1", "。")
-# What the tokenizers library raises for a bug of its own.
+# What the tokenizers library raises for its own bugs.
 PANIC = "PanicException"
 # Tokens of a prefill chunk: small enough on a CPU that a cancelled prefill stops soon.
 CPU_PREFILL_STEP, GPU_PREFILL_STEP = 64, 2048
@@ -78,10 +78,10 @@ CPU_PREFILL_STEP, GPU_PREFILL_STEP = 64, 2048
 class LoadedModel:
     """A model ready to run. `context` is the longest prompt plus reply, in tokens.
 
-    `sampling` is how its makers choose tokens and how many at most, where they say so.
-    `model_options` is how it was loaded. `processor` is mlx-lm's image processor (None: it takes no
-    images), `vision` has the images of the prompts. `expected` is what its caches hold. `plans_attention`
-    is whether MLX plans its attention for each length.
+    `sampling` is the model's own, from generation_config.json. `model_options` is how it was loaded.
+    `processor` is mlx-lm's image processor (None: it takes no images), `vision` has the images of the
+    prompts. `expected` describes the contents of its caches. `plans_attention` is whether MLX plans its
+    attention for each length.
     """
 
     name: str
@@ -109,11 +109,11 @@ def load(
     ranks: Ranks = SINGLE_PROCESS,
     from_session: bool = False,
 ) -> LoadedModel:
-    """Load `pocket`, a folder or a hub name through mlx-lm; of several ranks, this one's shard.
+    """Load `pocket`, a folder or a hub name through mlx-lm; with several ranks, this rank's shard.
 
-    `trust_remote_code` lets code that came with the model run; without it, code that was approved does.
-    A name that comes `from_session` is not downloaded. What `on_progress` or `on_download`
-    raises ends it. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
+    `trust_remote_code` lets code that came with the model run; without it, only approved code runs. A name
+    that comes `from_session` is not downloaded. An exception in `on_progress` or `on_download` ends the
+    loading. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
     """
     with _loadable(name):
         folder = locate.resolve(name, on_download, from_session=from_session)
@@ -138,7 +138,7 @@ def load(
             model, tokenizer, config, sharing = sharding.load(
                 ranks, folder, name, trust_remote_code, model_options.pipeline
             )
-        # Its warnings would be written across the screen.
+        # Its warnings would overwrite the screen.
         logging.getLogger("transformers").setLevel(logging.ERROR)
         if not any(tokenizer.encode(text, add_special_tokens=False) for text in PROBES):
             raise ModelBroken(_no_tokenizer(name, inspect.tokenizer_problem(folder) or "it makes no tokens"))
@@ -151,18 +151,18 @@ def load(
             try:
                 load_adapters(model, adapter_path)
             except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
-                # The first line says what is wrong, the second where.
+                # The first line says what is wrong, the others where.
                 lines = (str(error).strip() or type(error).__name__).splitlines()[:2]
                 reason = " ".join(line.strip() for line in lines)
                 raise ModelBroken(
                     f"The adapter in '{adapter_path}' cannot be used with the model '{name}': {reason}"
                 ) from error
             model.eval()
-        # After the adapter, which is lazily read too: what is hashed is what computes.
+        # After the adapter, which is also read lazily: the hash covers what computes.
         weights = fingerprint.read_weights(model, on_progress)
         cores = column_parallel.cores()
         column_parallel.split(model, cores)
-        # What else was read by its path: nothing may have changed between hashing and loading.
+        # Other files were read by path: check that they did not change between hashing and loading.
         sources_now = own_code.read(folder)
         is_changed = code != own_code.digest_of(sources_now)
         if trust_remote_code:
@@ -175,12 +175,12 @@ def load(
         step = ranks.all_min(model_options.prefill_step_size or default_step)
         layout = prompt_cache.layout(prompt_cache.new(model, model_options))
         dtypes = " ".join(sorted({str(weight.dtype) for _, weight in tree_flatten(model.parameters())}))
-        # An image would have to be brought to every rank.
+        # Not with several ranks: an image would have to be sent to each.
         processor = _image_processor(model, config, tokenizer) if ranks.size == 1 else None
         own_fingerprint = fingerprint.of_computation(
-            # A matrix library may round a column otherwise in a product of fewer.
+            # A matrix library may round a column differently in a product of fewer columns.
             *(config, layout, dtypes, f"step {step}", f"cores {cores}", weights),
-            # Code that no configuration of the tokenizer or the model names runs only where all may.
+            # Code that no configuration names runs only if all code may.
             *(code if trust_remote_code or inspect.own_code(folder) else "", adapter_config),
         )
         return LoadedModel(
@@ -192,7 +192,7 @@ def load(
                 name,
                 sharing,
                 own_fingerprint,
-                # Of a pipeline, a rank may have only the weight files of its own layers.
+                # In a pipeline, a rank may have only the weight files of its own layers.
                 lambda: fingerprint.of_files(folder, config, weights=sharing == "tensor"),
             ),
             _context(config),
@@ -207,7 +207,7 @@ def load(
 def _adapter_digest(folder: Path) -> str:
     """A digest of how an adapter changes its model; its weights are hashed as they are loaded.
 
-    Raises `ModelNotFound` where mlx-lm could not read one of its two files.
+    Raises `ModelNotFound` if mlx-lm could not read one of its two files.
     """
     for name, most in (("adapters.safetensors", 0), ("adapter_config.json", inspect.MAX_JSON_BYTES)):
         try:
@@ -224,14 +224,14 @@ def _adapter_digest(folder: Path) -> str:
 
 @contextlib.contextmanager
 def _loadable(name: str) -> Iterator[None]:
-    """Translate what mlx-lm and MLX raise for a model that is broken or not known to them."""
+    """Translate the errors of mlx-lm and MLX for a broken or unknown model."""
     try:
         yield
     except (ChatcliError, RankLost):
         raise
     except BaseException as error:
-        # A model's files can make mlx-lm, transformers and tokenizers raise anything, the last its own
-        # kind of `BaseException`. What is left are interrupts.
+        # A model's files can make mlx-lm, transformers and tokenizers raise anything; tokenizers has its own
+        # kind of `BaseException`. Only interrupts pass.
         if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -239,12 +239,12 @@ def _loadable(name: str) -> Iterator[None]:
 
 
 def _no_tokenizer(name: str, problem: str) -> str:
-    return f"The model '{name}' has no tokenizer that works: {problem}. Copy the model's files again."
+    return f"The model '{name}' has no working tokenizer: {problem}. Copy the model's files again."
 
 
 @contextlib.contextmanager
 def _explained(name: str, folder: Path, code: str, trust_remote_code: bool) -> Iterator[None]:
-    """Translate what a model's own code that may not run, or a broken tokenizer, makes mlx-lm raise."""
+    """Translate mlx-lm's errors for a model whose own code may not run, or whose tokenizer is broken."""
     try:
         yield
     except (ChatcliError, RankLost):
@@ -255,21 +255,21 @@ def _explained(name: str, folder: Path, code: str, trust_remote_code: bool) -> I
         names_code = "trust_remote_code" in reason or ("tokenizer" in reason and inspect.own_code(folder))
         if isinstance(error, OSError | ValueError) and names_code and not trust_remote_code:
             raise CodeNotTrusted(
-                f"The model '{name}' needs code that comes with it, which can do on this machine "
-                "whatever you can: if you trust whoever made it, give --trust-remote-code.",
+                f"The model '{name}' needs code that comes with it, which can do anything "
+                "that you can on this machine: if you trust its authors, use --trust-remote-code.",
                 name,
                 code if own_code.is_all_here(folder) else "",
             ) from error
-        # Looked for only now, since a large vocabulary takes a while to read.
+        # Checked only now, because a large vocabulary takes a while to read.
         if problem := inspect.tokenizer_problem(folder):
             raise ModelBroken(_no_tokenizer(name, problem)) from error
         raise
 
 
 def _check_files(folder: Path, name: str) -> None:
-    """Raises `ModelBroken` for what cannot be read among a model's files.
+    """Raises `ModelBroken` if a file of the model cannot be read.
 
-    Opening a pipe or a device might wait for ever, and all but weights is read whole.
+    Opening a pipe or a device could block forever, and all files except weights are read whole.
     """
     for path in sorted([*folder.glob("*"), *folder.glob("additional_chat_templates/*")]):
         if path.exists() and not (path.is_file() or path.is_dir()):
@@ -280,7 +280,7 @@ def _check_files(folder: Path, name: str) -> None:
 
 
 def _check_config(folder: Path, name: str) -> None:
-    """Raises `ModelBroken` where there is no configuration to begin with."""
+    """Raises `ModelBroken` if the configuration is missing, invalid or absurd."""
     try:
         config = json.loads(inspect.read_regular(folder / "config.json"))
     except (OSError, ValueError, RecursionError) as error:
@@ -289,7 +289,7 @@ def _check_config(folder: Path, name: str) -> None:
         ) from error
     if not isinstance(config, dict):
         raise ModelBroken(f"The model '{name}' cannot be loaded: its config.json is not an object.")
-    # Each of them is made before its weights are looked for.
+    # mlx-lm creates each layer before it looks for its weights.
     for key, number in _numbers(config):
         is_length = key.endswith("[]")
         of_layers = (LISTS_LAYERS if is_length else COUNTS_LAYERS).search(key.removesuffix("[]"))
@@ -319,7 +319,7 @@ def _numbers(value: Any, key: str = "") -> Iterator[tuple[str, float]]:
 
 
 def _context(config: Mapping[str, Any]) -> int:
-    """The longest context that a configuration tells, in tokens."""
+    """The longest context in a configuration, in tokens."""
     text_config = config.get("text_config")
     for part in (config, text_config if isinstance(text_config, dict) else {}):
         context = part.get("max_position_embeddings")
@@ -329,7 +329,7 @@ def _context(config: Mapping[str, Any]) -> int:
 
 
 def _image_processor(model: Any, config: dict[str, Any], tokenizer: Any) -> Any:
-    """mlx-lm's image processor for a model; None where there is none, also in an older mlx-lm."""
+    """mlx-lm's image processor for a model; None if there is none, or mlx-lm is too old."""
     try:
         from mlx_lm.processors import load_processor
     except ImportError:
@@ -339,11 +339,11 @@ def _image_processor(model: Any, config: dict[str, Any], tokenizer: Any) -> Any:
     return processor if len(tokens) == 1 and hasattr(model, "embed_inputs") else None
 
 
-# The makers' own sampling
+# The model's own sampling
 
 
 def default_sampling(config: Mapping[str, Any]) -> Sampling:
-    """What generation_config.json says about sampling; what no setting allows is left out."""
+    """The sampling in generation_config.json, without values that the settings do not allow."""
     sampling: dict[str, Any] = {}
     for key, setting in SETTINGS.items():
         value = config.get(setting.generation_config) if setting.generation_config else None

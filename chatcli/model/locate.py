@@ -15,7 +15,7 @@ from chatcli.settings.values import EXAMPLE_MODEL, POCKET, names_folder
 def resolve(
     name: str, on_download: hub.DownloadCallback = lambda _: None, *, from_session: bool = False
 ) -> Path:
-    """The folder of a model, downloaded if it is a hub name that nobody but the person here gave.
+    """The folder of a model. A hub name is downloaded unless it comes `from_session`.
 
     Raises `ModelNotFound`.
     """
@@ -28,9 +28,10 @@ def resolve(
 
 
 def check(name: str, *, from_session: bool = False) -> None:
-    """Raises `ModelNotFound` if `name` alone tells it: quick, so that it can come before a prompt.
+    """Raises `ModelNotFound` if that is clear without the network. Fast, so that it can run before the
+    prompt.
 
-    Whether the hub has a model is asked only where the answer can be no other than no: offline.
+    Offline, a hub name that is not in the cache is not found.
     """
     is_hub_name = _named_folder(name, from_session=from_session) is None
     if is_hub_name and any(map(os.environ.get, hub.OFFLINE_VARIABLES)):
@@ -38,13 +39,13 @@ def check(name: str, *, from_session: bool = False) -> None:
 
 
 def _named_folder(name: str, *, from_session: bool) -> Path | None:
-    """The folder that `name` is; None for a hub name. Raises `ModelNotFound` if it is neither."""
+    """The folder that `name` means; None for a hub name. Raises `ModelNotFound` if it is neither."""
     if name == POCKET:
         return pocket.FOLDER
     folder = files.from_home(name)
     if names_folder(name) and folder.is_dir() and (folder.is_absolute() or not from_session):
         if not os.path.lexists(folder / "config.json"):
-            raise ModelNotFound(f"The folder '{name}' holds no model: it has no config.json.")
+            raise ModelNotFound(f"The folder '{name}' contains no model: it has no config.json.")
         return folder
     if names_folder(name) or not hub.HUB_NAME.fullmatch(name):
         raise _not_found(name, from_session=from_session)

@@ -1,7 +1,8 @@
-"""Python code that comes with a model: which files, a digest of them, who let it run, and running just that.
+"""Python code that comes with a model: its files, their digest, its approval, and running exactly those
+bytes.
 
-`--trust-remote-code` lets it run once. From then on it runs if its digest is in a private file of approvals.
-No setting does that, or any model that a session names would run its code.
+`--trust-remote-code` lets it run once. Otherwise it runs if its digest is in a private file of approvals. No
+setting allows it: then any model that a session names could run its code.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from chatcli.errors import ModelBroken
 from chatcli.model import inspect
 from chatcli.text import shorten
 
-# The configurations that can name code, and their fields that do.
+# The configurations that can name code, and the fields in which they do.
 CONFIGS = (
     *("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json"),
     *("video_preprocessor_config.json", "image_processor_config.json", "generation_config.json"),
@@ -32,15 +33,15 @@ CONFIGS = (
 CLASSES_FIELD, FILE_FIELD = "auto_map", "model_file"
 APPROVALS = "trusted-code.json"
 COMPILED = (".pyc", ".pyo", ".so", ".pyd", ".dylib")
-# Between a repository's name and a class of its own, in the first field.
+# In the first field: separates a repository's name from a class in it.
 ELSEWHERE = "--"
 
 
 def read(folder: Path) -> dict[str, bytes]:
-    """The Python files below a model's folder and their bytes; none if the model does not ask for them.
+    """The Python files below a model's folder, and their bytes; empty if the model does not use any.
 
-    Files behind a link are not among them, but for those that the hub's cache keeps beside the folder. Raises
-    `ModelBroken` where a file cannot be read.
+    Links are not followed, except the hub cache's own to its `blobs`. Raises `ModelBroken` if a file cannot
+    be read.
     """
     code: dict[str, bytes] = {}
     for path in sorted(_files(folder)) if any(named(folder)) else ():
@@ -53,7 +54,7 @@ def read(folder: Path) -> dict[str, bytes]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder):  # which follows no link to a folder
+    for parent, folders, names in os.walk(folder):  # does not follow links to folders
         folders[:] = [name for name in folders if not Path(parent, name).is_symlink()]
         for path in (Path(parent, name) for name in names if name.endswith(".py")):
             if not path.is_symlink() or _is_of_hub(path, folder):
@@ -61,13 +62,13 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _is_of_hub(path: Path, folder: Path) -> bool:
-    """Whether a link leads where the hub's cache keeps the files of this folder: `blobs` by `snapshots`."""
+    """Whether a link leads into `blobs`, where the hub's cache keeps this folder's files."""
     blobs = folder.absolute().parent.parent / "blobs"
     return folder.absolute().parent.name == "snapshots" and path.resolve().parent == blobs.resolve()
 
 
 def digest_of(code: Mapping[str, bytes]) -> str:
-    """A digest of the code that may run with the model; empty if there is none."""
+    """A digest of the model's code; empty if there is none."""
     if not code:
         return ""
     hasher = hashlib.sha256()
@@ -83,20 +84,20 @@ def digest(folder: Path) -> str:
 
 
 def problem(folder: Path, code: Mapping[str, bytes]) -> str:
-    """Why what the configurations name is not the code that was read, in a few words; empty if it is.
+    """Why the configurations name code other than `code`, in a few words; empty if they do not.
 
-    Whatever may run is a plain `.py` file below the folder: a link may lead elsewhere by the time it is
-    followed, and nobody can read compiled files before they run.
+    Only plain `.py` files below the folder may run: a link may lead elsewhere by the time it is followed, and
+    nobody can read compiled files before they run.
     """
     for name in named(folder):
         path = PurePosixPath(name)
-        # Configurations often name files that were left out when the weights were converted.
+        # Configurations often name files that were dropped when the weights were converted.
         may_be_there = path.is_absolute() or ".." in path.parts or os.path.lexists(folder / path)
         if ELSEWHERE not in name and name not in code and may_be_there:
             return f"its configuration names '{shorten(name, 80)}', which is not a .py file in its folder"
     for parent, folders, names in os.walk(folder) if any(named(folder)) else ():
         if Path(parent).name == "__pycache__":
-            continue  # nothing there is used
+            continue  # not used
         for place in (Path(parent, each) for each in (*folders, *names)):
             shown = place.relative_to(folder).as_posix()
             if place.suffix in COMPILED:
@@ -108,14 +109,14 @@ def problem(folder: Path, code: Mapping[str, bytes]) -> str:
 
 
 def is_all_here(folder: Path) -> bool:
-    """Whether the code that a model names lies in its folder, so that its digest says what will run."""
+    """Whether all code that a model names is in its folder, so that the digest covers what will run."""
     return not any(ELSEWHERE in name for name in named(folder)) and not problem(folder, read(folder))
 
 
 def named(folder: Path) -> Iterator[str]:
-    """The files of its own that a model's configurations name, relative to its folder.
+    """The files that a model's configurations name, relative to its folder.
 
-    A class of another repository stands as it is named, with `--` in it.
+    A class in another repository keeps its name, which contains `--`.
     """
     for file in CONFIGS:
         config = inspect.read_json(folder / file)
@@ -132,9 +133,9 @@ def named(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def loaded_from(folder: Path, code: Mapping[str, bytes]) -> Iterator[None]:
-    """While the block runs, Python takes these bytes for the files of `folder`, whatever they are by then.
+    """While the block runs, Python imports `code` for the files of `folder`, even if they have changed.
 
-    They are compiled into a cache of their own, in place of every `__pycache__`, which Python would believe.
+    The code is compiled into a separate cache, because Python would trust any `__pycache__` in the folder.
     """
     if not code:
         yield
@@ -147,7 +148,7 @@ def loaded_from(folder: Path, code: Mapping[str, bytes]) -> Iterator[None]:
                 try:
                     _compile(source, data, folder / name)
                 except py_compile.PyCompileError as error:
-                    # Python would look at the file, which may be another one by now.
+                    # Otherwise Python would look at the file, which may have changed.
                     _compile(source, f"raise SyntaxError({str(error.exc_value)!r})".encode(), folder / name)
             yield
         finally:
@@ -155,7 +156,7 @@ def loaded_from(folder: Path, code: Mapping[str, bytes]) -> Iterator[None]:
 
 
 def _compile(source: Path, data: bytes, path: Path) -> None:
-    """Put the code of `data` where Python looks for that of `path`. Raises `PyCompileError`."""
+    """Compile `data` to where Python looks for the bytecode of `path`. Raises `PyCompileError`."""
     source.write_bytes(data)
     py_compile.compile(
         str(source),
@@ -175,7 +176,7 @@ def approvals_path() -> Path:
 
 
 def _approvals() -> dict[str, str]:
-    """The digest that was approved, by model; empty if there is no such file or it is damaged."""
+    """The approved digests by model; empty if the file is missing or damaged."""
     try:
         approvals = json.loads(inspect.read_regular(approvals_path()))
     except (OSError, ValueError, RecursionError):
@@ -184,12 +185,12 @@ def _approvals() -> dict[str, str]:
 
 
 def is_approved(model: str, digest: str) -> bool:
-    """Whether this code of this model may run. A model without code has nothing to approve."""
+    """Whether this model's code was approved. Always true without code."""
     return bool(digest) and _approvals().get(model) == digest
 
 
 def approve(model: str, digest: str) -> None:
-    """Let this code of this model run from now on, until it changes. Raises `FolderError`."""
+    """Approve this model's code until it changes. Raises `FolderError`."""
     with files.explained(f"write {approvals_path()}"):
         files.make_private(approvals_path().parent)
         location = files.Location.of_file(approvals_path())

@@ -1,22 +1,21 @@
-"""The processes ("ranks") that share one model, and the connections over which rank 0 leads the others.
+"""The processes ("ranks") that share one model, and the sockets over which rank 0 leads the others.
 
-What the model computes goes over MLX's own connections. Those cannot say that there is nothing to do
-(waiting there takes a whole core) nor that a process is gone, so commands and agreements go over
-sockets of our own. A single process is a world of one rank: everything here works there, and nothing
-is opened or sent.
+Arrays go over MLX's own connections. Waiting there takes a whole core, and a lost process is not noticed, so
+commands and agreements go over our own sockets. A single process is a world of one rank: everything here
+works, and nothing is opened or sent.
 
 A message is one JSON object:
 
 | `type` | other fields | from | meaning |
 |---|---|---|---|
 | `command` | `name`, `arguments` | rank 0 | call this method of the follower |
-| `stop` | `stop` | rank 0 | whether to stop what is under way, at each place where that is asked |
-| `cancel` | | rank 0 | leave what is under way: rank 0 wants no more of it |
+| `stop` | `stop` | rank 0 | whether to stop the current work, wherever the others ask |
+| `cancel` | | rank 0 | abandon the current work: rank 0 has abandoned it |
 | `value` | `value` | others | this rank's value, to be gathered |
 | `values` | `values` | rank 0 | the gathered values of all ranks |
-| `expected` | `value` | rank 0 | what every rank must have come to |
-| `failed` | `reason` | any | this rank cannot go on |
-| `leave` | | any | this rank ends as it should |
+| `expected` | `value` | rank 0 | the result that every rank must have |
+| `failed` | `reason` | any | this rank cannot continue |
+| `leave` | | any | this rank ends normally |
 """
 
 from __future__ import annotations
@@ -38,32 +37,32 @@ from chatcli.errors import ModelError, RankLost
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-# The variables for rank and world size: of mlx.launch or a person, then of two kinds of mpirun.
+# The variables for rank and world size: of mlx.launch or the user, then of two kinds of mpirun.
 RANK_VARIABLES = (
     ("MLX_RANK", "MLX_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 )
-# Variables that name a JSON file with an entry for each rank.
+# Variables that name a JSON file with one entry per rank.
 HOST_FILES = ("MLX_HOSTFILE", "MLX_IBV_DEVICES")
-# Variables with the address of rank 0, for MLX's ways to connect.
+# Variables with the address of rank 0, for each MLX backend.
 ADDRESSES = ("MLX_JACCL_COORDINATOR", "NCCL_HOST_IP")
-# TCP keepalive, which notices a machine that is gone without a word: idle seconds (Linux, macOS),
-# seconds between probes, number of probes.
+# TCP keepalive, which notices a machine that disappeared silently: idle seconds (Linux, macOS), seconds
+# between probes, number of probes.
 KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-# How long an error waits for the news that another rank is gone, which would explain it.
+# How long to wait, after an error, for the news that another rank is gone, which would explain it.
 EXPLANATION_SECONDS = 1.0
-# How long rank 0 waits at its end for the others to write what they have.
+# How long rank 0 waits, when it ends, for the others to write their checkpoints.
 FINISH_SECONDS = 20.0
-# How often rank 0 looks whether all have come.
+# How often rank 0 checks whether all ranks have connected.
 ACCEPT_SECONDS = 0.05
-GONE_MESSAGE = "Rank {} is gone, and the model cannot go on without it"
+GONE_MESSAGE = "Rank {} is gone, and the model cannot run without it"
 CANNOT_MEET_MESSAGE = "The ranks cannot connect: {}. Start all of them within half a minute."
-RESTART_HINT = "What was said is kept; start all ranks again to go on."
+RESTART_HINT = "The conversation is saved; start all ranks again to continue."
 
 Message = dict[str, Any]
 LostCallback = Callable[[RankLost], object]
-# Gives every rank the bytes that rank 0 has; the others pass none.
+# Sends rank 0's bytes to every rank; the others pass none.
 Broadcast = Callable[[bytes], bytes]
 
 
@@ -77,7 +76,7 @@ class Place:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Place:
-        """The place that a launcher gave this process; one rank of one without a launcher."""
+        """The place that a launcher gave this process; without a launcher, the only rank."""
         hosts: list[Any] = []
         for variable in HOST_FILES:
             with contextlib.suppress(OSError, ValueError):
@@ -99,14 +98,14 @@ class Place:
 
 
 class Cancelled(Exception):
-    """Rank 0 wants no more of what it had begun."""
+    """Rank 0 has abandoned the current work."""
 
 
 @dataclass
 class Ranks:
-    """This rank's connections: rank 0 has one with every other rank, these have one with rank 0.
+    """This rank's connections: rank 0 has one to every other rank, each of which has one to rank 0.
 
-    For one thread at a time. Every rank calls the methods for all ranks at the same places.
+    For one thread at a time. Methods under "For all ranks" must be called by every rank, in the same order.
     """
 
     place: Place = field(default_factory=Place)
@@ -114,7 +113,7 @@ class Ranks:
     # Set once rank 0 leaves, or a rank is lost.
     ended: threading.Event = field(default_factory=threading.Event)
     _connections: list[Connection[Any, Any]] = field(default_factory=list)
-    # What was received over each connection.
+    # The messages received over each connection.
     _inboxes: list[queue.SimpleQueue[Message]] = field(default_factory=list)
     _readers: list[threading.Thread] = field(default_factory=list)
     _lost_callbacks: list[LostCallback] = field(default_factory=list)
@@ -133,7 +132,7 @@ class Ranks:
         return self.rank == 0
 
     def meet(self, broadcast: Broadcast) -> None:
-        """Connect every rank with rank 0, once. Raises `RankLost`."""
+        """Connect every rank to rank 0. Called once. Raises `RankLost`."""
         if self.size == 1 or self._connections:
             return
         try:
@@ -148,7 +147,7 @@ class Ranks:
         except (OSError, EOFError, ValueError, RuntimeError) as error:
             raise RankLost(CANNOT_MEET_MESSAGE.format(_first_line(error))) from error
         for number, connection in enumerate(self._connections):
-            # Send each message at once, and notice a machine that is gone.
+            # Send each message at once, and notice a lost machine.
             with socket.socket(fileno=os.dup(connection.fileno())) as end:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -171,7 +170,7 @@ class Ranks:
             while len(connections) < self.size - 1:
                 with contextlib.suppress(TimeoutError):
                     accepted, _ = server.accept()
-                    # A stranger may say nothing: nobody waits for it.
+                    # A stranger may connect and send nothing: do not wait for it.
                     threading.Thread(target=_welcome, args=(accepted, key, arrived), daemon=True).start()
                 with contextlib.suppress(queue.Empty):
                     while True:
@@ -186,7 +185,7 @@ class Ranks:
             while True:
                 message = json.loads(connection.recv_bytes())
                 if message["type"] == "failed":
-                    self._lose(f"Rank {sender} cannot go on: {message['reason']} {RESTART_HINT}")
+                    self._lose(f"Rank {sender} cannot continue: {message['reason']} {RESTART_HINT}")
                 elif message["type"] == "leave":
                     self._is_leaving = True
                     self.ended.set()
@@ -204,7 +203,7 @@ class Ranks:
             inbox.put({"type": "lost"})
 
     def on_lost(self, callback: LostCallback) -> None:
-        """Call `callback`, on another thread, if a rank is gone or cannot go on."""
+        """Call `callback`, on another thread, if a rank is gone or cannot continue."""
         if self.size == 1:
             return
         self._lost_callbacks.append(callback)
@@ -213,7 +212,7 @@ class Ranks:
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """Raise `RankLost` in place of an error that comes because another rank is gone."""
+        """Translate an error that was caused by another rank's loss to `RankLost`."""
         try:
             yield
         except (ModelError, RuntimeError) as error:
@@ -224,29 +223,31 @@ class Ranks:
             raise
 
     def explain(self, error: Exception, seconds: float = EXPLANATION_SECONDS) -> RankLost:
-        """The cause of an error: a rank that is known to be lost within `seconds`, else the error itself."""
+        """The cause of an error: a rank whose loss becomes known within `seconds`, else the error itself."""
         if self.size > 1:
             self.ended.wait(seconds)
-        return self.lost or RankLost(f"Rank {self.rank} cannot go on: {_first_line(error)}. {RESTART_HINT}")
+        return self.lost or RankLost(
+            f"Rank {self.rank} cannot continue: {_first_line(error)}. {RESTART_HINT}"
+        )
 
     # For rank 0
 
     def command(self, name: str, /, **arguments: Any) -> None:
-        """Have every other rank call a method of its follower. Raises `RankLost`."""
+        """Make every other rank call a method of its follower. Raises `RankLost`."""
         self._send({"type": "command", "name": name, "arguments": arguments})
 
     def send_stop(self, stop: bool) -> None:
-        """Tell the others whether to stop, where they call `receive_stop`. Raises `RankLost`."""
+        """Tell the others whether to stop; they call `receive_stop`. Raises `RankLost`."""
         self._send({"type": "stop", "stop": stop})
 
     def cancel(self) -> None:
-        """Have the others raise `Cancelled` where they would receive something."""
+        """Make the others raise `Cancelled` when they next receive a message."""
         self._send({"type": "cancel"})
 
     # For all ranks
 
     def all_gather(self, value: Any) -> list[Any]:
-        """The values of every rank, by rank. Raises `RankLost`."""
+        """Every rank's value, ordered by rank. Raises `RankLost`."""
         if not self.leads:
             self._send({"type": "value", "value": value})
             return list(self._receive("values")["values"])
@@ -259,9 +260,9 @@ class Ranks:
         return int(min(self.all_gather(value)))
 
     def check_same(self, value: str) -> None:
-        """Raises `ValueError` on a rank whose value is not that of rank 0.
+        """Raises `ValueError` on a rank whose value differs from rank 0's.
 
-        Raises `Cancelled` if rank 0 wants no more of what was under way.
+        Raises `Cancelled` if rank 0 has abandoned the current work.
         """
         if self.leads:
             self._send({"type": "expected", "value": value})
@@ -275,7 +276,7 @@ class Ranks:
             self._send({"type": "leave"})
 
     def close(self) -> None:
-        """Leave. Rank 0 waits until the others have written what they have."""
+        """Leave. Rank 0 waits until the others have written their checkpoints."""
         self.leave()
         if self.leads and self.lost is None:
             for reader in self._readers:
@@ -287,7 +288,7 @@ class Ranks:
     # For the other ranks
 
     def commands(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The commands of rank 0, a name and arguments each, until it leaves or is gone."""
+        """Rank 0's commands, each a name and arguments, until it leaves or is lost."""
         while True:
             message = self._inboxes[0].get()
             if message["type"] in ("leave", "lost"):
@@ -296,11 +297,11 @@ class Ranks:
                 yield message["name"], message["arguments"]
 
     def receive_stop(self) -> bool:
-        """Whether rank 0 says to stop. Raises `Cancelled` if it wants no more of this."""
+        """Whether rank 0 says to stop. Raises `Cancelled` if it has abandoned the work."""
         return bool(self._receive("stop")["stop"])
 
     def fail(self, reason: str) -> None:
-        """Tell rank 0 that this rank cannot go on."""
+        """Tell rank 0 that this rank cannot continue."""
         with contextlib.suppress(RankLost):
             self._send({"type": "failed", "reason": reason})
 
@@ -324,19 +325,19 @@ class Ranks:
         return message
 
 
-# A world of one rank.
+# The only rank of a single process.
 SINGLE_PROCESS = Ranks()
 
 
 def _first_line(error: Exception) -> str:
-    """An error's message, to stand within a sentence."""
+    """The first line of an error's message, for use within a sentence."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def _welcome(
     accepted: socket.socket, key: bytes, arrived: queue.SimpleQueue[tuple[int, Connection[Any, Any]]]
 ) -> None:
-    """Add a connection to those that arrived, with its rank, if it knows the key."""
+    """Add an accepted connection and its rank to `arrived`, if it knows the key."""
     from multiprocessing import AuthenticationError
     from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 

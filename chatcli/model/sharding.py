@@ -1,4 +1,4 @@
-"""This rank's part of a model: a shard on MLX's distributed engine, or all of it in a single process."""
+"""Loads this rank's part of a model: a shard, or all of it in a single process."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mlx_lm.utils import load_model, load_tokenizer, sharded_load
 from chatcli.errors import ModelBroken, RankLost
 from chatcli.model.ranks import CANNOT_MEET_MESSAGE, Ranks
 
-# The size of a broadcast, which MLX has to know before it.
+# The size of a broadcast, which MLX must know in advance.
 BROADCAST_BYTES = 1024
 INDEX = "model.safetensors.index.json"
 NO_ADAPTERS = "mlx-lm cannot shard a model with an adapter: leave out --adapter-path, or run one process."
 
 
 def broadcast(data: bytes) -> bytes:
-    """The bytes that rank 0 has, on every rank; the others pass none. Raises `RankLost`."""
+    """Send rank 0's bytes to every rank; the others pass none. Raises `RankLost`."""
     padded = list(data.ljust(BROADCAST_BYTES, b" ")) if data else [0] * BROADCAST_BYTES
     try:
         mx.distributed.init(strict=True)
-        # On the stream that the backend chooses: NCCL has none on the CPU, the others none on the GPU.
+        # On the backend's default stream: NCCL has none on the CPU, the others none on the GPU.
         received = mx.distributed.all_sum(mx.array(padded, mx.uint8))
         return bytes(memoryview(received))  # type: ignore[arg-type]
     except (RuntimeError, ValueError) as error:
@@ -39,12 +39,12 @@ def load(
 ) -> tuple[Any, Any, dict[str, Any], str]:
     """This rank's part of a model, the tokenizer, the configuration, and how the model is shared.
 
-    That is "whole" in a single process, whose weights are still on disk. Of several ranks it is "tensor"
-    where the model can be split so, unless `pipeline`, else "pipeline".
-    Raises `ModelBroken`, and what mlx-lm and MLX raise for a broken model.
+    The last is "whole" in a single process, whose weights are not read yet. With several ranks it is "tensor"
+    if the model supports that and `pipeline` is false, else "pipeline". Raises `ModelBroken`, and what mlx-lm
+    and MLX raise for a broken model.
     """
-    # Said in so many words, or transformers would ask on the terminal. Older versions of mlx-lm do
-    # not know its own switch for a model's code.
+    # Always passed, because transformers would otherwise ask on the terminal. Older versions of mlx-lm lack
+    # their own switch for a model's code.
     tokenizer_config = {"trust_remote_code": trust_remote_code}
     switch = {"trust_remote_code": True} if trust_remote_code else {}
     if ranks.size == 1:
@@ -56,7 +56,7 @@ def load(
         if not pipeline:
             model, config = load_model(folder, lazy=True, strict=False, **switch)
             if hasattr(model, "shard"):
-                # As `sharded_load` does it, which ends with a sum on the CPU: NCCL has none there.
+                # Like `sharded_load`, which ends with a sum on the CPU, where NCCL does not work.
                 model.shard(mx.distributed.init())
                 mx.eval(model.parameters())
                 tokenizer = load_tokenizer(folder, tokenizer_config, eos_token_ids=config.get("eos_token_id"))
@@ -74,7 +74,7 @@ def load(
 
 @contextlib.contextmanager
 def _shardable(name: str, folder: Path, pipeline: bool) -> Iterator[None]:
-    """Translate what mlx-lm raises for a model that cannot be shared, or not in this way."""
+    """Translate mlx-lm's errors for a model that cannot be sharded, or not in this way."""
     try:
         yield
     except FileNotFoundError as error:
@@ -87,7 +87,7 @@ def _shardable(name: str, folder: Path, pipeline: bool) -> Iterator[None]:
     except RuntimeError as error:
         if not pipeline or "no Stream" not in str(error):
             raise
-        raise ModelBroken("NCCL does not pass on a pipeline's results: leave out --pipeline.") from error
+        raise ModelBroken("NCCL cannot send a pipeline's results: leave out --pipeline.") from error
     except ValueError as error:
         if "not support" not in str(error):
             raise
@@ -96,9 +96,9 @@ def _shardable(name: str, folder: Path, pipeline: bool) -> Iterator[None]:
 
 
 def fingerprint(ranks: Ranks, name: str, sharing: str, part: str, files: Callable[[], str]) -> str:
-    """The fingerprint of the whole model, of which this rank has a part with the fingerprint `part`.
+    """The fingerprint of the whole model; `part` is that of this rank's part. 32 hex digits.
 
-    `files` digests what every rank must have alike. Raises `ModelBroken` where it is not. 32 hex digits.
+    `files` is a digest of files that must be the same on all ranks. Raises `ModelBroken` if they are not.
     """
     if ranks.size == 1:
         return part
@@ -113,7 +113,9 @@ def fingerprint(ranks: Ranks, name: str, sharing: str, part: str, files: Callabl
 
 
 def store_fingerprint(ranks: Ranks, fingerprint: str) -> str:
-    """Under which fingerprint this rank keeps its segments: rank 0 the model's own, every other another."""
+    """The fingerprint under which this rank stores segments: the model's own on rank 0, a derived one
+    elsewhere.
+    """
     if ranks.leads:
         return fingerprint
     return hashlib.sha256(f"{fingerprint} rank {ranks.rank}".encode()).hexdigest()[:32]

@@ -1,8 +1,8 @@
 """Images in a prompt, and mlx-lm's image processor for them.
 
-A checkpoint is named by the tokens before it, but two images of one size have the same tokens for a
-model. So in a prompt an image is a block of negative numbers that follow from its content, and whatever
-compares prompts distinguishes images. `Vision` knows what the model is given in place of a block.
+A checkpoint is named by the tokens before it, but two images of one size have the same tokens for a model. So
+in a prompt an image is a block of negative numbers that follow from its content, and code that compares
+prompts tells images apart. `Vision` knows which tokens the model gets for a block.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from chatcli.store.sessions.images import Gallery
 
 # The numbers of a block have 31 bits and a sign, because segment files store tokens as int32.
 KEY_MASK = 0x7FFFFFFF
-# How many prepared images keep their pixels until they are run.
+# How many prepared images keep their pixels in memory until they are run.
 MAX_PREPARED = 4
-# An image in tokens that are decoded for a person.
+# Shown for an image when tokens are decoded for a person.
 IMAGE_TEXT = "[image]"
 
 
 @dataclass(frozen=True)
 class Block:
-    """An image in a prompt: its negative numbers there (`keys`), and as many tokens for the model."""
+    """An image in a prompt: its negative numbers (`keys`), and the same number of tokens for the model."""
 
     picture: Picture
     keys: tuple[int, ...]
@@ -42,7 +42,7 @@ class Block:
 
 
 class Vision:
-    """A model's image processor, and the images that it was shown in this process."""
+    """A model's image processor, and the images it has prepared in this process."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class Vision:
         self.placeholder_text: str = processor.image_token
         self.placeholder = int(tokenizer.convert_tokens_to_ids(processor.image_token))
         self._settings = repr(processor) if is_dataclass(processor) else type(processor).__name__
-        # Identifies what the tokens of an image depend on beside the image.
+        # Everything that an image's tokens depend on, besides the image.
         self.key = f"images {version} {self._settings}"
         self._processor, self._tokenizer, self._call = processor, tokenizer, on_worker
         # By the SHA-256 of the image's file, then by the first key.
         self._blocks: dict[str, Block] = {}
         self._blocks_by_first_key: dict[int, list[Block]] = {}
         self._pixels: dict[str, Any] = {}
-        # The embeddings of an image that was run in part, as typeahead may be. For the worker only.
+        # The embeddings of a partly prefilled image, for example by typeahead. On the worker only.
         self.unfinished: dict[str, Any] = {}
         # An image's tokens follow from its width and height, so not every image has to be decoded.
         self._tokens_by_size: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -107,7 +107,7 @@ class Vision:
         in_text = self._encode(f"a{placeholder}b")
         position = in_text.index(self.placeholder)
         if self._encode(f"a{text}b") != [*in_text[:position], *tokens, *in_text[position + 1 :]]:
-            raise ImagesRefused("The model's tokenizer does not keep images apart from words.")
+            raise ImagesRefused("The model's tokenizer does not distinguish images from words.")
         return tokens, pixels
 
     def _encode(self, text: str) -> list[int]:
@@ -118,16 +118,14 @@ class Vision:
         if picture.sha256 not in self._pixels:
             tokens = self._prepare(picture, self.gallery.data(picture))
             if tokens != self._blocks[picture.sha256].tokens:
-                raise ImagesRefused(
-                    f"The image {picture.name} does not have the size that its message gives."
-                )
+                raise ImagesRefused(f"The image {picture.name} does not have the size that its message says.")
         return self._pixels[picture.sha256]
 
     def expanded(self, tokens: Sequence[int], pictures: Sequence[Picture]) -> list[int]:
         """Rendered tokens with a block in place of each placeholder. Raises `TemplateRefused`."""
         if tokens.count(self.placeholder) != len(pictures):
             raise TemplateRefused(
-                "The model's chat template does not show each image of this conversation once."
+                "The model's chat template does not show each image of this conversation exactly once."
             )
         remaining = iter(pictures)
         expanded: list[int] = []
@@ -141,7 +139,7 @@ class Vision:
         return count + sum(len(self.block(picture).keys) - 1 for picture in pictures[:images])
 
     def blocks_in(self, tokens: Sequence[int]) -> list[tuple[int, Block]]:
-        """The images in a prompt's tokens, which begin and end between images, with their positions."""
+        """The images in a prompt's tokens with their positions. The tokens start and end between images."""
         places: list[tuple[int, Block]] = []
         position = 0
         while position < len(tokens):
@@ -159,12 +157,12 @@ class Vision:
         return places
 
     def between_images(self, positions: Sequence[int], tokens: Sequence[int]) -> list[int]:
-        """The positions in a prompt that do not lie within an image."""
+        """The positions that do not lie within an image of the prompt."""
         blocks = [(start, start + len(block.keys)) for start, block in self.blocks_in(tokens)]
         return [each for each in positions if not any(start < each < end for start, end in blocks)]
 
     def vocabulary_tokens(self, tokens: Sequence[int]) -> list[int]:
-        """A prompt's tokens as they are in the model's vocabulary."""
+        """A prompt's tokens, with the model's own tokens for images."""
         replaced = list(tokens)
         for position, block in self.blocks_in(tokens):
             replaced[position : position + len(block.tokens)] = block.tokens
@@ -183,7 +181,7 @@ class Vision:
 
 
 def keeping(vision: Vision | None, new: Sequence[Image], model: str) -> AbstractContextManager[None]:
-    """`Vision.keeping`. Raises `ImagesRefused` for images that the model cannot be shown."""
+    """`Vision.keeping`, if there are images. Raises `ImagesRefused` if the model cannot see images."""
     if not new:
         return contextlib.nullcontext()
     return check(vision, model).keeping(new)
@@ -216,13 +214,13 @@ def pictures(messages: Sequence[Message]) -> list[Picture]:
 
 
 def legible(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """The text of some of a prompt's tokens, with `IMAGE_TEXT` for each image."""
+    """The text of prompt tokens, with `IMAGE_TEXT` for each image."""
     runs = groupby(tokens, lambda token: token < 0)
     return "".join(IMAGE_TEXT if image else str(tokenizer.decode(list(run))) for image, run in runs)
 
 
 def _keys(picture: Picture, tokens: tuple[int, ...], settings: str) -> tuple[int, ...]:
-    """The negative numbers of an image, a hash of its bytes and of what the processor makes of them."""
+    """The negative numbers of an image: a hash of its bytes and of the processor's result."""
     identity = f"chatcli:image:1:{picture.sha256}:{settings}:{tokens}"
     seed = hashlib.sha256(identity.encode()).digest()
     digests = (hashlib.sha256(seed + index.to_bytes(4, "little")) for index in range(len(tokens)))

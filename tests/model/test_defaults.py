@@ -161,7 +161,7 @@ def test_code_of_a_model_runs_only_when_it_is_asked_for(with_code: Path, chatcli
     environment = chatcli.environment(HF_HOME=str(chatcli.home / "hf"))
     ask = ["ask", "Tell me.", "-n", 2, "--json", "-m", with_code]
     refused = chatcli.run(*ask, env=environment, expect=1)
-    assert "give --trust-remote-code" in refused.errors and 1 == len(refused.errors.splitlines())
+    assert "use --trust-remote-code" in refused.errors and 1 == len(refused.errors.splitlines())
     assert not (with_code / "ran").exists()
     reply = chatcli.run(*ask, "--trust-remote-code", env=environment).json()
     assert 2 == len(reply["tokens"]) and (with_code / "ran").exists()
@@ -176,7 +176,7 @@ def test_damaged_weights_are_not_reported_as_untrusted_code(with_code: Path) -> 
 def test_a_models_own_architecture_runs_only_if_trusted(folder: Path) -> None:
     update_json(folder / "config.json", model_file="arch.py")
     (folder / "arch.py").write_text("from mlx_lm.models.qwen3 import Model, ModelArgs")
-    with pytest.raises(ModelBroken, match="give --trust-remote-code"):
+    with pytest.raises(ModelBroken, match="use --trust-remote-code"):
         load(str(folder))
     assert load(str(folder), trust_remote_code=True).context
 

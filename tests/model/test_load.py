@@ -136,7 +136,7 @@ def test_a_tokenizer_that_is_missing_or_broken_is_named(
         (copy / name).unlink()
         if content is not None:
             (copy / name).write_text(content)
-    with pytest.raises(ModelBroken, match=r"no tokenizer that works.*tokenizer.*Copy the model's files"):
+    with pytest.raises(ModelBroken, match=r"no working tokenizer.*tokenizer.*Copy the model's files"):
         load(str(copy))
     missing = content is None and inspect.about(copy).missing
     assert content is not None or "no tokenizer" == missing

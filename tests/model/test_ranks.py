@@ -122,8 +122,8 @@ def test_a_rank_killed_during_a_reply_ends_all_and_the_reply_is_saved(
 
 
 RANK_GONE_MESSAGE = (
-    "chatcli: Rank 1 is gone, and the model cannot go on without it. "
-    "What was said is kept; start all ranks again to go on.\n"
+    "chatcli: Rank 1 is gone, and the model cannot run without it. "
+    "The conversation is saved; start all ranks again to continue.\n"
 )
 
 

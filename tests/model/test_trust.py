@@ -47,7 +47,7 @@ def folder(models: Path, tmp_path: Path) -> Path:
 
 
 def refusal(name: str) -> CodeNotTrusted:
-    with pytest.raises(CodeNotTrusted, match="give --trust-remote-code") as caught:
+    with pytest.raises(CodeNotTrusted, match="use --trust-remote-code") as caught:
         load(name)
     return caught.value
 
@@ -98,7 +98,7 @@ def test_code_that_lies_elsewhere_cannot_be_approved(fields: dict[str, object], 
 def test_neither_a_variable_nor_the_settings_file_lets_code_run(folder: Path, chatcli: Program) -> None:
     ask = ("ask", "Hello", "-n", 2, "-m", folder)
     refused = chatcli.run(*ask, env=chatcli.environment(CHATCLI_TRUST_REMOTE_CODE="yes"), expect=1)
-    assert "give --trust-remote-code" in refused.errors
+    assert "use --trust-remote-code" in refused.errors
     chatcli.run(*ask, "--trust-remote-code")
     chatcli.run(*ask, expect=1)
 
