@@ -96,7 +96,7 @@ def test_replies_beside_each_other_are_markdown() -> None:
     with console.capture() as captured:
         console.print(alternatives.renderable(Alternatives(records, ()), 120))
     rows = [" ".join(row.split()) for row in captured.get().splitlines()]
-    assert ["A word: Short.", "", "```py", "x = 1", "```", "", "• one"] == rows[1:8]
+    assert ["A word: Short.", "", "py", "x = 1", "", "• one"] == rows[1:7]
 
 
 def test_fewer_replies_than_were_asked_for_are_told_as_they_are() -> None:

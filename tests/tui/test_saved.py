@@ -86,7 +86,7 @@ def test_any_saved_reply_looks_as_it_did(text: str, size: int, columns: int) -> 
 def test_a_reply_that_goes_on_in_a_code_block_is_code_on_the_screen(size: int) -> None:
     before, text = "A:\n\n```py\ndef f(x):\n    retur", "n x * 2\n\nprint(f(2))\n```\n\nDone."
     rows = live("/continue", text, size, 80, before)
-    assert ["```py", "    return x * 2", "", "print(f(2))", "```", "", "  Done."] == rows[1:-1]
+    assert ["    return x * 2", "", "print(f(2))", "", "  Done."] == rows[1:-1]
 
 
 @pytest.mark.parametrize(("columns", "lines"), WINDOWS)

@@ -9,6 +9,7 @@ from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
 from chatcli.text import clean
+from chatcli.tui.markdown.inline import CODE
 
 # Only colours that are readable on white and on black.
 COLOURS = {
@@ -82,7 +83,7 @@ class Highlighter:
 
     def _highlight(self, lines: Sequence[str]) -> list[Text]:
         if not self.language or self._syntax.lexer is None:
-            return [Text(line) for line in lines]
+            return [Text(line, CODE) for line in lines]
         rows = self._syntax.highlight("\n".join(lines) + COMMENT_ENDS).split("\n", allow_blank=True)
         plain = [Text(row.plain, spans=row.spans) for row in rows]
         return [row if row.plain == line else Text(line) for row, line in zip(plain, lines, strict=False)]

@@ -25,7 +25,6 @@ from chatcli.tui.markdown.rows import (
     Block,
     Position,
     RenderedRows,
-    Row,
     all_stable,
     indented,
     prefixed,
@@ -38,8 +37,6 @@ from chatcli.tui.text.wrap import full_breaks
 MAX_PROSE_COLUMNS = 100
 LISTS = ("bullet_list", "ordered_list")
 CONTAINERS = (*LISTS, "list_item", "blockquote")
-# What code that is only indented is shown between.
-CODE_FENCE = "```"
 MATH = re.compile(
     r"\$\$[^$]{1,200}\$\$|\$(?=\S)[^$\n]{0,200}?[^\s$\\]\$(?!\d)|\\\([^\\]*?(?:\\[^()][^\\]*?)*\\\)"
     r"|\\\[[^\\]*?(?:\\[^\[\]][^\\]*?)*\\\]|\\[()\[\]]",
@@ -81,14 +78,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class Page(RenderedRows):
-    """The rows of a tail. `decided`: no later text changes what kind of block the last line is in.
-
-    `open_fence` is the row that opens the code block which the tail ends in, if it ends in one.
-    """
+    """The rows of a tail. `decided`: no later text changes what kind of block the last line is in."""
 
     decided: bool
     cut: Cut | None
-    open_fence: Row | None = None
 
 
 class Layout:
@@ -130,10 +123,8 @@ class Layout:
         last = stack([(gap, self._block(last_node, self._width, live=not ended))])
         cut = self._cut(last_node, len(before), last, follows)
         stable = len(before) + last.stable
-        is_open = last_node.type == "fence" and not _is_closed(last_node)
-        fence = next((row for row in last.rows if row.is_code), None) if is_open else None
         rows = indented([*before, *last.rows], self._indent)
-        return Page(rows, stable, self._is_decided(source, last_node), cut, fence)
+        return Page(rows, stable, self._is_decided(source, last_node), cut)
 
     def _is_decided(self, source: str, leaf: Node) -> bool:
         if source.endswith("\n"):
@@ -178,7 +169,7 @@ class Layout:
         if node.type == "paragraph":
             return self._paragraph(node, width, live and self._is_open(node))
         if node.type in ("fence", "code_block"):
-            return self._code(node, width, live)
+            return self._code(node, width)
         if node.type == "table":
             return self._table(node, width, live and self._is_open(node))
         # The others are complete as soon as their lines are.
@@ -251,7 +242,7 @@ class Layout:
             stable = min(stable, inline.last_line)
         return RenderedRows(rows, block.count_full(inline.text.plain[:stable], width))
 
-    def _code(self, node: Node, width: int, live: bool) -> RenderedRows:
+    def _code(self, node: Node, width: int) -> RenderedRows:
         lines = node.content.removesuffix("\n").split("\n") if node.content else []
         block = self._at(node)
         start = self._state.code_lines if _first_line(node) == 0 and node.level == 0 else 0
@@ -261,13 +252,12 @@ class Layout:
             highlighter = self._highlighters[block.line] = Highlighter(language)
         # Every line but a last one that is still growing.
         complete = len(lines) if self._source[-1].endswith("\n") else len(lines) - 1
-        fence = node.markup or CODE_FENCE
-        # Lines that may follow belong to the block: until then it is open.
-        closer = fence if _is_closed(node) or not live else None
+        # The language stands for the fence, which is line 0 of the block's text.
+        label = block.rows([Text(clean(language), DIM)] if language else [], width, full_breaks)
         if node.level == 0:
             width += len(self._indent)
         highlighted = highlighter.lines(lines, start, complete, self._ended)
-        return all_stable(block.code_rows(fence + node.info.strip(), highlighted, closer, width, start))
+        return all_stable([*label, *block.code_rows(highlighted, width, start + 1)])
 
     def _table(self, node: Node, width: int, live: bool) -> RenderedRows:
         rows = [row for part in node.children for row in part.children]
@@ -308,12 +298,6 @@ class Layout:
 
 def _first_line(node: Node) -> int:
     return node.map[0] if node.map else 0
-
-
-def _is_closed(node: Node) -> bool:
-    """Whether a code block has the line that ends it."""
-    lines = node.content.removesuffix("\n").count("\n") + 1 if node.content else 0
-    return node.type == "fence" and node.map is not None and node.map[1] - node.map[0] == lines + 2
 
 
 def parser() -> MarkdownIt:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from chatcli.text import clean
 from chatcli.tui.text.console import DIM
 from chatcli.tui.text.wrap import Breaks, breaks_from, full_breaks, word_breaks
 
@@ -20,7 +19,7 @@ BEFORE_ALL: Position = (-1, 0, 0)
 
 
 class Row(NamedTuple):
-    """`is_code`: a row of a code block, which is copied from the screen as it is."""
+    """`is_code`: a row of a code block, which has no margin."""
 
     text: Text
     end: Position
@@ -74,17 +73,9 @@ class Block:
         lines = enumerate(plain.split("\n"))
         return sum(1 + len(self._breaks(word_breaks, *line, width)) for line in lines) - 1
 
-    def code_rows(
-        self, opener: str, lines: Sequence[Text], closer: str | None, width: int, start: int = 0
-    ) -> list[Row]:
-        """Code between its fences, broken where the width is full; nothing stands before a line.
-
-        The fences are lines of the block's text, too, and line `start` of the code is the first one given.
-        """
-        fences = [Text(clean(fence), DIM) for fence in (opener, closer) if fence is not None]
-        rows = self.rows(fences[:1], width, full_breaks)
-        rows += self.rows([*lines, *fences[1:]], width, full_breaks, start + 1)
-        return [row._replace(is_code=True) for row in rows]
+    def code_rows(self, lines: Sequence[Text], width: int, start: int) -> list[Row]:
+        """Lines of code from line `start` of the block's text on, broken where the width is full."""
+        return [row._replace(is_code=True) for row in self.rows(lines, width, full_breaks, start)]
 
     def atomic_rows(self, *texts: Text) -> list[Row]:
         """Rows that are printed all or none."""
@@ -107,7 +98,7 @@ def stack(parts: Iterable[tuple[list[Row], RenderedRows]]) -> RenderedRows:
 
 
 def indented(rows: Iterable[Row], indent: str) -> list[Row]:
-    """Rows behind a margin; code has none, so that it is copied as it is."""
+    """Rows behind a margin; code has none, so that it can be copied from the screen."""
     return [
         row if row.is_code or not row.text.plain else row._replace(text=Text(indent) + row.text)
         for row in rows

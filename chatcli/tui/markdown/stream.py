@@ -54,7 +54,7 @@ class MarkdownStream:
     ) -> None:
         """`before` was shown earlier, and the text goes on from there.
 
-        Of that is repeated what the text may still change, and the fence of a code block that is open.
+        What the text may still change of it is shown again.
         """
         self._layout = Layout(console, indent)
         self._output = output
@@ -64,14 +64,10 @@ class MarkdownStream:
         self._tail = ""
         self._state = TailState()
         self._printed = BEFORE_ALL
-        # What is put above the first lines of text that goes on in a code block.
-        self._fence: list[Text] = []
         self._goes_on = bool(before)
         if before:
             self._tail = clean(before)
-            page = self._settle(lambda settled, live: None)
-            if page.open_fence is not None and page.open_fence.end <= self._printed:
-                self._fence = [page.open_fence.text]
+            self._settle(lambda settled, live: None)
 
     def feed(self, text: str) -> None:
         """Take the next piece of the reply; draw it if the last drawing is long enough ago."""
@@ -91,12 +87,12 @@ class MarkdownStream:
 
     def _put(self, settled: list[Text], live: list[Text]) -> None:
         if self._goes_on and (first := settled or live):
-            # A block that begins here needs no gap above it.
-            first[:1] = [*self._fence, first[0]] if self._fence or first[0].plain else []
+            if not first[0].plain:  # a block that begins here needs no gap above it
+                del first[0]
             self._goes_on = not settled
         self._output.put(settled, live)
 
-    def _settle(self, put: Callable[[list[Text], list[Text]], None]) -> Page:
+    def _settle(self, put: Callable[[list[Text], list[Text]], None]) -> None:
         """Hand over what is settled and what is live, and keep what is still needed."""
         self._tail = LINE_END.sub("\n", self._tail)
         self._layout.fit()
@@ -114,7 +110,6 @@ class MarkdownStream:
         if cut is not None and cut.rows <= complete.count_until(printed):
             self._tail = cut.opener + "".join(source_lines(self._tail)[cut.line :])
             self._state = cut.state
-        return complete
 
     def _page(self, source: str, ended: bool = False) -> Page:
         return self._layout.page(source, self._state, self._printed, ended)

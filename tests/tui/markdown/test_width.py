@@ -214,8 +214,8 @@ def test_a_line_of_code_goes_on_in_the_new_width() -> None:
     window.feed(["```\n", "0123456789" * 5 + "\n"])
     window.feed(["0123456789" * 5 + "\n", "```"], [19])
     window.stream.finish()
-    assert ["```", "0123456789012345678901234567", "8901234567890123456789"] == window.rows[:3]
-    assert ["012345678901234567", "890123456789012345", "67890123456789", "```"] == window.rows[3:]
+    assert ["0123456789012345678901234567", "8901234567890123456789"] == window.rows[:2]
+    assert ["012345678901234567", "890123456789012345", "67890123456789"] == window.rows[2:]
 
 
 def test_what_is_left_at_the_end_has_the_new_width() -> None:
