@@ -172,6 +172,8 @@ def delete(
             raise SessionNotFound(
                 f"There is no session '{name}': give the whole name, '{whole_name}', to delete that one."
             )
+    for name in whole_names:
+        folder.check_closed(name)
     if not yes:
         parts = []
         for name in whole_names:

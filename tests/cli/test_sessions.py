@@ -89,6 +89,19 @@ def test_nothing_is_deleted_unasked_without_a_terminal(chatcli: Program) -> None
     assert ["kept"] == names(chatcli)
 
 
+def test_nothing_is_asked_or_deleted_if_one_of_the_sessions_is_open(chatcli: Program) -> None:
+    for name in ("a", "b"):
+        save(chatcli, name, "two pears")
+    with SessionFolder(chatcli.sessions).open("b"):
+        for yes in ([], ["--yes"]):
+            result = chatcli.run("delete", "a", "b", *yes, expect=1)
+            assert (
+                "chatcli: The session 'b' is open in another chatcli: close it there first.\n"
+                == result.errors
+            )
+    assert ["a", "b"] == names(chatcli)
+
+
 @pytest.mark.slow
 def test_one_question_names_all_that_goes_and_ctrl_c_is_a_no(chatcli: Program) -> None:
     for name in ("a", "b"):

@@ -15,4 +15,4 @@ def _not_found(name: str) -> Conversation:
 
 def session_actions(load: Callable[[str], Conversation] = _not_found) -> SessionActions:
     """Actions that find nothing and change nothing."""
-    return SessionActions(load, lambda old, new: new, lambda name: None, lambda words: ())
+    return SessionActions(load, lambda old, new: new, lambda name: None, lambda words: (), lambda name: None)

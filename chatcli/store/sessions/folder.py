@@ -228,14 +228,25 @@ class SessionFolder:
     def open(self, name: str) -> SessionFile:
         """A session, locked for writing. Raises `SessionLocked` if another process has it."""
         path = self._path(self.resolve(name))
-        with files.explained(f"open the session '{path.stem}' for writing"), self._locking(path):
+        in_a_copy = f"close it there, or go on in a copy: {self.command('branch', path.stem)}"
+        with files.explained(f"open the session '{path.stem}' for writing"), self._locking(path, in_a_copy):
             session = SessionFile(path)
         self._opened.add(session)
         return session
 
+    def check_closed(self, name: str) -> None:
+        """Raise `SessionLocked` if the session is open, here or in another process."""
+        path = self._path(self.exact(name))
+        with (
+            files.explained(f"read the session '{name}'"),
+            os.fdopen(path.open(), "rb") as file,
+            self._locking(path),
+        ):
+            _lock(file.fileno(), path.stem)
+
     @contextlib.contextmanager
-    def _locking(self, path: Location) -> Iterator[None]:
-        """Say in `SessionLocked` what to do, which is another thing in the process that has it open."""
+    def _locking(self, path: Location, advice: str = "close it there first.") -> Iterator[None]:
+        """Add `advice` to `SessionLocked`, or what helps if this process has the session open."""
         try:
             yield
         except SessionLocked as error:
@@ -244,9 +255,7 @@ class SessionFolder:
                     f"The session '{path.stem}' is the one that is open here: /new leaves it, "
                     "and /rename gives it another name."
                 ) from None
-            raise SessionLocked(
-                f"{error}: close it there, or go on in a copy: {self.command('branch', path.stem)}"
-            ) from None
+            raise SessionLocked(f"{error}: {advice}") from None
 
     def rename(self, name: str, new_name: str) -> str:
         """Give a session another name. Raises `SessionExists`, and `SessionLocked` if it is open."""

@@ -181,7 +181,7 @@ class Picker(Generic[T]):
 
     def pick(self) -> None:
         if self.rows.count():
-            with self._errors_as_notice():
+            with self.errors_as_notice():
                 self.app.exit(result=self.rows.choose(self.selected))
 
     def leave(self) -> None:
@@ -207,7 +207,7 @@ class Picker(Generic[T]):
     def accept_answer(self, answer: str) -> None:
         """Close the question, unless its answer is refused and can be mended."""
         question = self.question
-        with self._errors_as_notice():
+        with self.errors_as_notice():
             if question is not None:
                 question.accept(answer)
             self.close_question()
@@ -220,7 +220,7 @@ class Picker(Generic[T]):
         self.app.layout.focus(self.query)
 
     @contextlib.contextmanager
-    def _errors_as_notice(self) -> Iterator[None]:
+    def errors_as_notice(self) -> Iterator[None]:
         try:
             yield
         except ChatcliError as error:

@@ -46,13 +46,15 @@ class SessionActions:
     """What the list does. `load` and `search` are called on a thread, the others are not.
 
     Each may raise `ChatcliError`, whose sentence is shown. `search` returns the names of the sessions
-    whose messages hold the words; `rename(old, new)` the name that the session has then.
+    whose messages hold the words; `rename(old, new)` returns the new name. `check_closed` raises for a
+    session that is open.
     """
 
     load: Callable[[str], Conversation]
     rename: Callable[[str, str], str]
     delete: Callable[[str], object]
     search: Callable[[str], Collection[str]]
+    check_closed: Callable[[str], None]
 
     @classmethod
     def on(cls, folder: SessionFolder) -> SessionActions:
@@ -62,6 +64,7 @@ class SessionActions:
             rename=folder.rename,
             delete=lambda name: maintenance.delete(folder, name),
             search=lambda words: search.names(folder.folder, words),
+            check_closed=folder.check_closed,
         )
 
 
@@ -240,7 +243,9 @@ class SessionRows(PickerRows[str]):
             summary = self._summary(picker.selected)
             # The question's end must be in sight on a narrow screen too.
             text = f"Delete '{fit(_shown_name(summary), picker.width - 30)}' for good? y/N"
-            picker.ask(Question(text, lambda _: self._delete(picker, summary), yes_or_no=True))
+            with picker.errors_as_notice():
+                self._session_actions.check_closed(summary.name)
+                picker.ask(Question(text, lambda _: self._delete(picker, summary), yes_or_no=True))
 
     def _delete(self, picker: Picker[str], summary: Summary) -> None:
         """Raises `ChatcliError` if the session cannot be deleted."""

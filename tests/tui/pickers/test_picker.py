@@ -43,7 +43,7 @@ START = """
 import asyncio, json, sys, time
 from pathlib import Path
 from chatcli.conversation.tree import Conversation, Entry, Message
-from chatcli.errors import SessionExists, SessionUnreadable
+from chatcli.errors import SessionExists, SessionLocked, SessionUnreadable
 from chatcli.store.sessions.listing import Summary
 from chatcli.tui.pickers.sessions import SessionActions, pick_session
 from chatcli.tui.pickers.tree import choose_entry
@@ -116,7 +116,10 @@ def rename(old, new):
 def search(words):
     keep("search", words)
     return ["taxes", "sourdough"] if words == "kilometres" else []
-actions = SessionActions(load, rename, lambda name: keep("delete", name), search)
+def check_closed(name):
+    if name == "borrow-checker":
+        raise SessionLocked("It is open.")
+actions = SessionActions(load, rename, lambda name: keep("delete", name), search, check_closed)
 finish(pick_session(sessions, actions))
 """
 
@@ -384,8 +387,17 @@ def test_a_session_is_deleted_only_after_a_yes(tmp_path: Path) -> None:
         assert None is sessions.result()
 
 
+def test_it_is_not_asked_whether_to_delete_a_session_that_is_open(tmp_path: Path) -> None:
+    with List(tmp_path, SESSIONS, (40, 10)) as sessions:
+        sessions.press("borrow", sessions.is_on("borrow-checker"))
+        sessions.press("\x18", "It is open.")
+        assert "Delete" not in sessions.terminal.text()
+
+
 def test_no_sessions_say_what_to_do(tmp_path: Path) -> None:
-    with List(tmp_path, "finish(pick_session([], SessionActions(print, print, print, print)))") as sessions:
+    with List(
+        tmp_path, "finish(pick_session([], SessionActions(print, print, print, print, print)))"
+    ) as sessions:
         assert "No saved sessions yet." in sessions.rows()[2]
         sessions.terminal.send(ENTER + F2 + DELETE + DOWN)
         sessions.press(CTRL_C, lambda: sessions.terminal.process.poll() is not None)
@@ -400,7 +412,7 @@ def slow(words):
     time.sleep(30)
     return []
 many = [Summary(f"chat-{n}", 1, f"topic {n}", None, NOW) for n in range(10_000)]
-finish(pick_session(many, SessionActions(slow, rename, print, slow)))
+finish(pick_session(many, SessionActions(slow, rename, print, slow, print)))
 """
     with List(tmp_path, source) as sessions:
         sessions.press("topic", "searching…")
