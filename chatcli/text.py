@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 # Units of time in seconds, longest first.
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
@@ -51,6 +51,12 @@ def without_quoted(text: str) -> str:
 def count(noun: str, number: int, plural: str = "") -> str:
     """A number with its noun: 1 token, 2,502 tokens. `plural` defaults to the noun and an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def listed(items: Sequence[str], most: int = 5) -> str:
+    """The first items, and how many there are beyond `most`: a, b and 317 more."""
+    more = len(items) - most
+    return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def percent(part: int, whole: int, decimals: int = 0) -> str:

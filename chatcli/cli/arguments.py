@@ -9,6 +9,7 @@ from typing import Any
 
 from chatcli.command_line import command_line
 from chatcli.errors import UsageError
+from chatcli.text import shorten
 
 RESUME = ("-r", "--resume")
 # First words that are commands elsewhere, and what does that here. Those that may begin a question are
@@ -34,6 +35,8 @@ ELSEWHERE = {
     "settings": "config",
     "check": "doctor",
 }
+# Words, and characters of a question, that an error repeats.
+MAX_WORDS, MAX_QUESTION = 5, 100
 NEVER_A_QUESTION = ("rm", "ls", "mv", "cat", "grep", "cp", "ps", "pull")
 
 
@@ -77,12 +80,14 @@ def check_message(group: Any, words: Sequence[str]) -> None:
     # Before more words, 'what' and 'should' are not misspelt 'chat' and 'show'.
     similar = difflib.get_close_matches(words[0], group.commands, 1, 0.82 if more else 0.6)
     if words[0] in ELSEWHERE and (len(more) < 2 or words[0] in NEVER_A_QUESTION):
-        meant = command_line(ELSEWHERE[words[0]], *more)
+        meant = command_line(ELSEWHERE[words[0]], *(more if len(more) <= MAX_WORDS else ()))
         raise UsageError(f"There is no command '{words[0]}'. Did you mean: {meant}")
     if not any(map(str.isspace, words[0])) and (similar or not more):
         hint = f"Did you mean '{similar[0]}'? " if similar else ""
-        question = command_line("ask", " ".join(words))
-        raise UsageError(f"There is no command '{words[0]}'. {hint}To ask it as a question: {question}")
+        text = " ".join(words)
+        ask = f": {command_line('ask', text)}" if len(text) <= MAX_QUESTION else ", write ask before it."
+        first = shorten(words[0], MAX_QUESTION)
+        raise UsageError(f"There is no command '{first}'. {hint}To ask it as a question{ask}")
 
 
 def options_of(command: Any) -> dict[str, Any]:

@@ -12,10 +12,13 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from chatcli.command_line import command_line
 from chatcli.settings.values import EXAMPLE_MODEL
+from chatcli.text import shorten
 
 # Beside names that are longer nothing stands: their help begins on the next row.
 MAX_NAME_COLUMNS, WIDE = 30, 60
 MIN_COLUMNS, MAX_COLUMNS = 30, 80
+# Characters of a parser's error.
+MAX_REASON = 200
 # Long enough that no sentence is cut: the formatter wraps it at the terminal's width.
 MAX_SENTENCE_COLUMNS = 1000
 # The commands as a newcomer reads them: heading, then names. Those of a group of commands have none.
@@ -49,7 +52,8 @@ def sentence_of(error: Exception) -> str:
     while context is not None and context.parent is not None:
         names.insert(0, context.info_name)
         context = context.parent
-    reason: str = error.format_message()  # type: ignore[attr-defined]
+    # It may repeat all that a pattern such as * has become.
+    reason = shorten(error.format_message(), MAX_REASON)  # type: ignore[attr-defined]
     return f"{reason.rstrip('.')}. To see the options: {command_line(' '.join([*names, '--help']))}"
 
 

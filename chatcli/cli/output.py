@@ -42,13 +42,15 @@ def show_result(result: Result) -> None:
     display.result(result)
 
 
-def confirm(question: str, unasked: str) -> None:
+def confirm(question: str, unasked: str | None) -> None:
     """Ask before what cannot be undone, and leave without a yes. Raises `UsageError` without a terminal.
 
-    `unasked` is the command that does it without a question. Ctrl-C raises `KeyboardInterrupt`.
+    `unasked` is the command that does it without a question, None if it is too long to print. Ctrl-C raises
+    `KeyboardInterrupt`.
     """
     if not sys.stdin.isatty():
-        raise UsageError(f"There is no terminal to ask for a yes. To go on without a question: {unasked}")
+        how = f": {unasked}" if unasked else ", add --yes."
+        raise UsageError(f"There is no terminal to ask for a yes. To go on without a question{how}")
     # The prompt of a chat that could have come next has switched the echo off.
     startup.restore()
     columns = max(shutil.get_terminal_size().columns - 1, 1)

@@ -15,16 +15,18 @@ from chatcli.cli.options import JsonOption, Name, SessionsOption, YesOption, com
 from chatcli.cli.output import confirm, print_json, print_sentence, show_result, warn
 from chatcli.commands import results
 from chatcli.conversation.tree import Conversation
-from chatcli.errors import ChatcliError, SessionNotFound
+from chatcli.errors import ChatcliError, SessionNotFound, UsageError
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
 from chatcli.store.sessions import history
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.transcript import recovered
-from chatcli.text import clean, count, decodable, file_size
+from chatcli.text import clean, count, decodable, file_size, listed
 
 NEWEST = 50
+# Sessions that a question names one by one.
+MAX_NAMED = 5
 STDIO = Path("-")
 
 app = typer.Typer()
@@ -176,14 +178,16 @@ def delete(
         folder.check_closed(name)
     if not yes:
         parts = []
-        for name in whole_names:
+        for name in whole_names[:MAX_NAMED]:
             try:
                 turns = count("turn", len(folder.read(name).conversation.turns()))
             except ChatcliError:
                 turns = "cannot be read"
             parts.append(f"'{name}' ({turns}, {file_size(folder.size(name))})")
-        question = f"Delete {', '.join(parts)} for good, with the checkpoints?"
-        confirm(question, folder.command("delete --yes", *whole_names))
+        parts += whole_names[MAX_NAMED:]
+        question = f"Delete {listed(parts, MAX_NAMED)} for good, with the checkpoints?"
+        is_short = len(whole_names) <= MAX_NAMED
+        confirm(question, folder.command("delete --yes", *whole_names) if is_short else None)
     for name in whole_names:
         freed = maintenance.delete(folder, name)
         print(clean(f"Deleted '{name}' and {file_size(freed)} of checkpoints."))
@@ -230,30 +234,42 @@ def export(
 
 @app.command("import", cls=help.Command)
 def import_(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="An export, or messages; - is standard input.")
+    names: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Exports, or messages; - is standard input.")
     ],
     name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name of the new session.")] = None,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a session from a JSON export, or from messages with roles (JSON or JSONL)."""
+    """Make a session from each JSON export, or list of messages with roles (JSON or JSONL)."""
     if name is not None:
         files.check_name(name)
-    folder = session_folder(sessions)
-    with files.explained(f"read {file}"):
-        if file == STDIO:
-            data = files.read_at_most(sys.stdin.buffer, files.MAX_IMPORT_BYTES)
-        else:
-            data = files.read_named(files.from_home(str(file)), files.MAX_IMPORT_BYTES)
-    with importing.save(folder, importing.read(data), name) as session:
-        turns = len(session.conversation.turns())
-    if as_json:
-        print_json({"session": session.name, "turns": turns})
-        return
-    resume = folder.command("resume", session.name)
-    imported = f"Imported {count('turn', turns)} as '{session.name}'."
-    print_sentence(f"{imported} To go on with it: {resume}", sys.stdout)
+        if len(names) > 1:
+            raise UsageError("--as names one session: give one FILE with it.")
+    folder, error = session_folder(sessions), None
+    for file in names:
+        try:
+            with files.explained(f"read {file}"):
+                if file == STDIO:
+                    data = files.read_at_most(sys.stdin.buffer, files.MAX_IMPORT_BYTES)
+                else:
+                    data = files.read_named(files.from_home(str(file)), files.MAX_IMPORT_BYTES)
+            with importing.save(folder, importing.read(data), name) as session:
+                turns = len(session.conversation.turns())
+        except ChatcliError as problem:
+            if len(names) == 1:
+                raise
+            error = problem
+            warn(str(problem) if str(file) in str(problem) else f"{file}: {problem}")
+            continue
+        if as_json:
+            print_json({"session": session.name, "turns": turns})
+            continue
+        imported = f"Imported {count('turn', turns)} as '{session.name}'."
+        resume = f" To go on with it: {folder.command('resume', session.name)}" if len(names) == 1 else ""
+        print_sentence(f"{imported}{resume}", sys.stdout)
+    if error is not None:
+        raise typer.Exit(error.exit_code)
 
 
 def pick(folder: SessionFolder) -> str | None:

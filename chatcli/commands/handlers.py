@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import difflib
 import re
 from dataclasses import replace
 from functools import partial
@@ -362,7 +363,9 @@ def set_(chat: LiveChat, argument: str) -> Result:
         return PlainText("\n".join(f"{key:{width}}  {_shown(key, sampling)}" for key in IN_SHELL))
     key, _, word = re.sub("[ =]+", " ", argument, count=1).partition(" ")
     if key not in IN_SHELL:
-        raise UsageError(f"There is no setting '{key}': there are {', '.join(IN_SHELL)}.")
+        close = difflib.get_close_matches(key, IN_SHELL, 1)
+        hint = f"did you mean '{close[0]}'?" if close else "/set lists them all."
+        raise UsageError(f"There is no setting '{shorten(key, 40)}': {hint}")
     if word := word.strip():
         chat.set(key, None if word in ("off", "default") else IN_SHELL[key].check_word(word, key))
     return PlainText(f"{key} is {_shown(key, chat.model.sampling)}.")

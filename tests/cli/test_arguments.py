@@ -82,6 +82,17 @@ def test_what_cannot_be_meant_is_one_sentence(group: Any, given: str, sentence: 
     assert sentence in str(caught.value)
 
 
+@pytest.mark.parametrize("words", [["rm"], ["lst"], ["delete"], ["rename"], ["import", "--as", "x"]])
+def test_an_error_does_not_repeat_hundreds_of_words(chatcli: Program, words: list[str]) -> None:
+    names = [f"talk-{number}" for number in range(319)]
+    if words == ["delete"]:
+        for name in names:
+            save(chatcli.sessions, name)
+    result = chatcli.run(*words, *names, expect=2)
+    assert result.errors.startswith("chatcli: ") and len(result.errors) < 400
+    assert "talk-99" not in result.errors
+
+
 @pytest.mark.parametrize(
     "args",
     [

@@ -193,6 +193,19 @@ def test_a_file_is_overwritten_only_by_force(chatcli: Program) -> None:
         assert f"chatcli: Cannot write {bad}: " in result.errors
 
 
+def test_many_files_are_imported_and_one_that_fails_stops_no_other(chatcli: Program) -> None:
+    for name in ("pears", "plums"):
+        talk = [{"role": "user", "content": name}, {"role": "assistant", "content": "yes"}]
+        (chatcli.home / f"{name}.json").write_text(json.dumps(talk))
+    (chatcli.home / "bad.json").write_text("{")
+    result = chatcli.run("import", "pears.json", "bad.json", "plums.json", "none.json", expect=1)
+    assert "Imported 1 turn as 'pears'.\nImported 1 turn as 'plums'.\n" == result.text
+    bad, missing = result.errors.splitlines()
+    assert bad.startswith("chatcli: bad.json: ")
+    assert "chatcli: Cannot read none.json: No such file or directory." == missing
+    assert ["pears", "plums"] == names(chatcli)
+
+
 def test_a_failed_import_is_one_sentence_and_leaves_nothing(chatcli: Program) -> None:
     result = chatcli.run("import", "nowhere.json", expect=1)
     assert "chatcli: Cannot read nowhere.json: No such file or directory.\n" == result.errors

@@ -41,6 +41,7 @@ from chatcli.store.sessions.transcript import (
     entry_line,
     parse,
 )
+from chatcli.text import listed
 from chatcli.threads.executor import SerialExecutor
 
 MAX_SLUG_LENGTH = 32
@@ -499,4 +500,4 @@ def _same(facts: os.stat_result, path: Location) -> bool:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names[:5])
+    return listed([f"'{name}'" for name in names])
