@@ -126,7 +126,8 @@ class Chat:
         **options: Any,
     ) -> None:
         if settings is None:
-            settings = Settings(sessions=options.get("sessions") or _default_sessions())
+            sessions = options.get("sessions") or _default_sessions()
+            settings = Settings(sessions=sessions, sampling=Sampling(lookup=True))
         settings = _with_options(settings, options)
         if not isinstance(name, SessionRequest):
             name = SessionRequest(

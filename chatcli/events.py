@@ -133,8 +133,9 @@ class TurnRecord:
     `checkpoint_bytes`. `avoided_seconds` is how long prefilling the reused tokens originally took.
 
     `generated_tokens` were generated in this turn; a continued reply has more `tokens`. `thinking_tokens` of
-    them came before the text, in `thinking_seconds`. `draft_accepted_tokens` were proposed by the
-    `draft_model` (None without one). `logprobs` are natural logarithms. `tool_calls` are dictionaries of
+    them came before the text, in `thinking_seconds`. `guessed_tokens` were guessed, from what was said before
+    or by the `draft_model` (None without one), and `accepted_tokens` were right; `draft_accepted_tokens` of
+    these came from the draft model. `logprobs` are natural logarithms. `tool_calls` are dictionaries of
     `name`, `arguments`, and the `start` and `end` of the call in the text.
     """
 
@@ -164,6 +165,8 @@ class TurnRecord:
     generated_tokens: int = 0
     draft_model: str | None = None
     draft_accepted_tokens: int = 0
+    guessed_tokens: int = 0
+    accepted_tokens: int = 0
     thinking_tokens: int = 0
     thinking_seconds: float = 0.0
     tool_calls: list[WrittenCall] = field(default_factory=list)

@@ -81,6 +81,8 @@ class ReplyRecord(TypedDict, total=False):
     generated_tokens: int
     draft_model: str | None
     draft_accepted_tokens: int
+    guessed_tokens: int
+    accepted_tokens: int
     thinking_tokens: int
     thinking_seconds: float
     tool_calls: list[WrittenCall]

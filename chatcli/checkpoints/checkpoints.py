@@ -18,7 +18,9 @@ from chatcli.checkpoints.live_cache import LiveCache
 from chatcli.checkpoints.plan import Plan, make_plan, plan_kept_reply, reply_path
 from chatcli.checkpoints.writer import CheckpointWriter, is_much
 from chatcli.engine import generate, speculative
+from chatcli.engine.decode import decode
 from chatcli.engine.generate import GenerationRequest, Token
+from chatcli.engine.lookup import Lookup
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
@@ -69,6 +71,8 @@ class Checkpoints:
         self.disk = Disk(self.live, self._writer, self._leader)
         # While it is set, a prefill lets other work run between two layers; None: there is none.
         self.others: StopSignal | None = None
+        # What was said before, to guess tokens from; None while a reply has it.
+        self._lookup: Lookup | None = Lookup()
         # Whether this model generates the same tokens in a batch; None: not tried yet.
         self.exact_in_batch: bool | None = None
         # Why several sequences cannot be generated in a batch, whatever the model; None: they can.
@@ -271,6 +275,11 @@ class Checkpoints:
         run_model = generate.generate
         if speculator is not None:
             run_model = partial(speculative.generate_with_draft, speculator)
+        lookup = None
+        if request.sampling.lookup and speculator is None and self._leader.ranks.size == 1:
+            lookup, self._lookup = self._lookup, None
+        if lookup is not None:
+            run_model = partial(decode, lookup)
         run, done = list(request.tail), len(self.live.position.beyond)
         with self._leader.generating(self.root, request) as request:
             stop = self._leader.stop(cancelled)
@@ -283,10 +292,15 @@ class Checkpoints:
                         yield token
                         self._writer.put_waiting()
 
-                with contextlib.closing(self.worker.pump(run_reply, others)) as tokens:
-                    for token in tokens:
-                        run.append(token.id)
-                        yield token
+                try:
+                    with contextlib.closing(self.worker.pump(run_reply, others)) as tokens:
+                        for token in tokens:
+                            run.append(token.id)
+                            yield token
+                finally:
+                    if lookup is not None:
+                        lookup.finish()
+                        self._lookup = lookup
 
     @contextlib.contextmanager
     def lent(self, run: list[int], reply_tokens: int = 0) -> Iterator[tuple[PromptCache, RowLog]]:

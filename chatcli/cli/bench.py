@@ -120,3 +120,22 @@ def serve(
         # Its parts take minutes, so each table is shown at once.
         outcome = serve_bench.measure(plan, report_progress, (lambda _: None) if as_json else show_result)
     show(as_json, {"serve": serve_bench.as_json(outcome)}, ())
+
+
+@app.command(cls=help.Command)
+def decode(
+    model: ModelOption = None,
+    quick: QuickOption = False,
+    full: FullOption = False,
+    repeats: RepeatsOption = 3,
+    as_json: JsonOption = False,
+) -> None:
+    """Replies that repeat what was said: guessed tokens beside mlx-lm's loop."""
+    from chatcli.bench import decode as decode_bench
+    from chatcli.bench.run import Plan
+    from chatcli.tui.render import progress
+
+    plan = Plan(model or POCKET, size_of(quick, full), repeats)
+    with progress.bar("decode") as report_progress:
+        name, measured = decode_bench.measure(plan, report_progress)
+    show(as_json, {"decode": decode_bench.as_json(name, measured)}, [decode_bench.table(name, measured)])

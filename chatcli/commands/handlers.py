@@ -41,7 +41,17 @@ from chatcli.exchange import importing
 from chatcli.model import available, hub, vision
 from chatcli.session import compaction
 from chatcli.session.live_chat import LiveChat
-from chatcli.settings.values import BY_MODEL, IN_SHELL, NO_MODEL, PANELS, POCKET, Sampling, aliased
+from chatcli.settings.declaration import Switch
+from chatcli.settings.values import (
+    BY_MODEL,
+    DEFAULT_VALUES,
+    IN_SHELL,
+    NO_MODEL,
+    PANELS,
+    POCKET,
+    Sampling,
+    aliased,
+)
 from chatcli.store.sessions import search as searching
 from chatcli.store.sessions.images import Gallery
 from chatcli.text import shorten
@@ -367,7 +377,9 @@ def set_(chat: LiveChat, argument: str) -> Result:
         hint = f"did you mean '{close[0]}'?" if close else "/set lists them all."
         raise UsageError(f"There is no setting '{shorten(key, 40)}': {hint}")
     if word := word.strip():
-        chat.set(key, None if word in ("off", "default") else IN_SHELL[key].check_word(word, key))
+        setting = IN_SHELL[key]
+        is_default = word == "default" or (word == "off" and not isinstance(setting, Switch))
+        chat.set(key, DEFAULT_VALUES[key] if is_default else setting.check_word(word, key))
     return PlainText(f"{key} is {_shown(key, chat.model.sampling)}.")
 
 

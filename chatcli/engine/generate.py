@@ -33,7 +33,8 @@ class Token:
 
     `logprob` is an array of one element that is still being computed; `floats` reads many of them at
     once. `tps` is tokens per second so far. `from_draft`: a draft model proposed the token. `likeliest` are
-    the ids and logprobs of as many tokens as the request asks for, the likeliest first.
+    the ids and logprobs of as many tokens as the request asks for, the likeliest first. `guessed` tokens were
+    guessed in the pass of the model that this one is the first of; it was `accepted` if it was one of them.
     """
 
     id: int
@@ -43,6 +44,8 @@ class Token:
     finish_reason: str | None
     from_draft: bool = False
     likeliest: tuple[tuple[int, float], ...] = ()
+    guessed: int = 0
+    accepted: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,11 +136,11 @@ def generate(
     stateful = prompt_cache.is_stateful(cache)
     text_of_token = continued_text(loaded, reply_start) if reply_start else None
     with device.explained():
-        _reserve(loaded, cache, planned=False)
+        reserve(loaded, cache, planned=False)
         for number, response in enumerate(responses):
             if number == 0:
                 # Nobody waits for a plan before the first token.
-                _reserve(loaded, cache, planned=position >= prompt_cache.PLANNED_ROWS)
+                reserve(loaded, cache, planned=position >= prompt_cache.PLANNED_ROWS)
             position += 1
             if stateful and position % STATE_TOKENS == 0:
                 log.keep_state(cache, position)
@@ -161,7 +164,8 @@ def generate(
         log_rows(cache, unlogged, log)
 
 
-def _reserve(loaded: LoadedModel, cache: PromptCache, *, planned: bool) -> None:
+def reserve(loaded: LoadedModel, cache: PromptCache, *, planned: bool) -> None:
+    """Give the buffers room for a reply, where MLX plans its attention by their length."""
     if loaded.plans_attention:
         with mx.stream(generation_stream):
             prompt_cache.reserve(cache, planned=planned)

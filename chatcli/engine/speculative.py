@@ -1,38 +1,25 @@
-"""Speculative decoding: a draft model proposes tokens, and the model checks several at once.
+"""Speculative decoding: a draft model guesses tokens, and the model checks several at once.
 
-The loop is mlx-lm's. Here is what it leaves to its caller: both caches hold exactly the reply
-afterwards, processors see each token once, and a reply is the one that comes without a draft model.
+Both caches hold exactly the reply afterwards, and a reply is the one that comes without a draft model.
 """
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.generate import generation_stream, speculative_generate_step
-from mlx_lm.models.cache import trim_prompt_cache
+from mlx_lm.generate import generation_stream
 
 from chatcli.engine import embeddings
-from chatcli.engine.generate import (
-    GenerationRequest,
-    Token,
-    continued_text,
-    generate,
-    log_rows,
-    max_tokens,
-    think_budgets,
-    token_logprob,
-)
-from chatcli.engine.sampling import LogitsProcessor, logits_processors_for, sampler_for
+from chatcli.engine.decode import decode
+from chatcli.engine.generate import GenerationRequest, Token, generate, log_rows
 from chatcli.errors import DraftModelRefused
 from chatcli.kv import prompt_cache
-from chatcli.kv.prompt_cache import PromptCache, RowLog
-from chatcli.model import device
+from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.model.load import UNLIMITED, LoadedModel
+from chatcli.store.segments.token_path import common_prefix
 from chatcli.threads.mlx_thread import StopSignal
 
 # Tokenizers that encode this text alike, and have as many tokens, are taken to have one vocabulary.
@@ -43,8 +30,8 @@ PROBE = "The quick brown fox, 0123456789: naïve 你好\n\n\tif x_1 != [y]: retu
 class SpeculationLimits:
     """What a model and its draft model have in common.
 
-    `logits` is how many logits the model has, `max_cached_tokens` how many tokens both caches may hold
-    to be trimmed still; None: any number.
+    `logits` is how many logits the model has, `max_cached_tokens` how many tokens its cache may hold for
+    several to be run at once still; None: any number.
     """
 
     logits: int
@@ -75,13 +62,6 @@ def speculation_limits(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLi
     """What `draft` allows as the draft model of `loaded`. Raises `DraftModelRefused` if it cannot be that."""
     models = (loaded, draft)
     caches = [prompt_cache.new(each.model, each.model_options) for each in models]
-    for each, cache in zip(models, caches, strict=True):
-        if classes := prompt_cache.untrimmable(cache):
-            raise DraftModelRefused(
-                f"Speculative decoding takes tokens back, which the cache of the model '{each.name}' "
-                f"cannot ({', '.join(classes)} keeps no row for each token): choose another "
-                f"{'model' if each is loaded else 'draft model'}, or go without a draft model."
-            )
     # By shapes alone: nothing is computed.
     logits, draft_logits = (
         each.model(mx.zeros((1, 1), mx.int32), cache=cache).shape[-1]
@@ -96,8 +76,8 @@ def speculation_limits(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLi
             f"The draft model '{draft.name}' has another vocabulary than the model '{loaded.name}': "
             "choose a smaller one of the same family, or go without a draft model."
         )
-    offsets = [most for cache in caches if (most := prompt_cache.max_trimmable_offset(cache)) is not None]
-    return SpeculationLimits(logits, min(offsets, default=None))
+    most = prompt_cache.most_in_one_pass(loaded.model, caches[0])
+    return SpeculationLimits(logits, None if most is None else most - 1)
 
 
 def generate_with_draft(
@@ -110,156 +90,92 @@ def generate_with_draft(
 ) -> Iterator[Token]:
     """As `generate`, with a draft model: afterwards its cache too holds all that was yielded.
 
-    Where a window becomes full, or an image is in the tail, the reply goes on without it, and its log
-    is discarded.
+    Where the model can no longer run several tokens at once, or an image is in the tail, the reply goes on
+    without it, and its log is discarded.
     """
-    tail, most = request.tail, max_tokens(request.sampling, request.room)
-    request = replace(request, room=most)
-    start = prompt_cache.offset(cache)
-    room = speculator.limits.room(start + len(tail), speculator.num_draft_tokens)
-    count = 0 if embeddings.has_images(loaded, tail) else min(most, room)
-    generated, done = list[int](), False
-    if count > 0:
-        speculated = _speculate(speculator, loaded, cache, request, count)
-        with device.explained(), contextlib.closing(speculated) as tokens:
-            for token in tokens:
-                generated.append(token.id)
-                yield token
-                done = token.finish_reason is not None or cancelled.is_set()
-                if done:
-                    break
-        with device.explained():
-            run = [*tail, *generated]
-            _bring_to(loaded, cache, start, run if done else run[:-1], log)
-            if done:
-                _bring_to(speculator.loaded, speculator.cache, start, run, speculator.log)
-    if done:
-        return
-    speculator.log.discard()
-    if generated:
-        # As a reply that was cut goes on: its last token has not been run.
-        request = replace(
-            request,
-            tail=generated[-1:],
-            sampling=replace(request.sampling, seed=None),
-            room=request.room - len(generated),
-            reply_start=[*request.reply_start, *generated],
-            prefix=[*request.prefix, *tail, *generated[:-1]],
-        )
-    yield from generate(loaded, cache, request, cancelled, log)
+    if embeddings.has_images(loaded, request.tail):
+        speculator.log.discard()
+        yield from generate(loaded, cache, request, cancelled, log)
+    else:
+        tail = embeddings.vocabulary_tokens(loaded, request.tail)
+        yield from decode(_Draft(speculator, tail), loaded, cache, request, cancelled, log)
 
 
-def _bring_to(loaded: LoadedModel, cache: PromptCache, start: int, run: Sequence[int], log: RowLog) -> None:
-    """Have a cache that was at `start` hold exactly `run` after it: mlx-lm leaves the last tokens not run."""
-    missing = start + len(run) - prompt_cache.offset(cache)
-    if missing < 0:
-        trim_prompt_cache(cache, -missing)
-    elif missing:
+class _Draft:
+    """A `Guesser`: the tokens that the draft model finds likeliest, on a cache of its own."""
+
+    is_draft = True
+
+    def __init__(self, speculator: Speculator, tail: Sequence[int]) -> None:
+        self._speculator, self._cache, self._log = speculator, speculator.cache, speculator.log
+        # Known tokens that the cache lacks.
+        self._waiting = list(tail)
+        # It has fallen behind where more than these are left at the end: nothing was guessed any more.
+        self._most_left = len(tail) + speculator.num_draft_tokens + 1
+        # The guesses that it was run on, and what it was before.
+        self._run: list[int] = []
+        self._before: Snapshot | None = None
+        self._unlogged = 0
+        self._log_interval = (prompt_cache.shortest_window(self._cache) or UNLIMITED) // 2
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """It knows the prompt's tail."""
+
+    def waits(self) -> bool:
+        return True
+
+    def guess(self, most: int, waiting: int, *, is_rerun: bool) -> list[int]:
+        count = min(most, self._speculator.num_draft_tokens)
+        if count <= 0:
+            return []
+        newest = self._run_waiting()
+        self._before = prompt_cache.snapshot(self._cache, 0)
+        guessed = [newest]
         with mx.stream(generation_stream):
-            loaded.model(mx.array(list(run[-missing:]))[None], cache=cache)
-            prompt_cache.evaluate(cache)
-    log_rows(cache, len(run), log)
+            for _ in range(count - 1):
+                guessed.append(self._likeliest(guessed[-1]))
+                mx.async_eval(guessed[-1])  # type: ignore[no-untyped-call]
+            tokens: Any = mx.concatenate(guessed).tolist()
+        self._run = tokens[:-1]
+        return list(tokens)
 
+    def took(self, tokens: Sequence[int]) -> None:
+        held = 0
+        if self._before is not None:
+            right = common_prefix(self._run, tokens)
+            held = prompt_cache.take_back(self._cache, self._before, len(self._run), right, in_one_pass=False)
+        self._unlogged += held
+        self._waiting += tokens[held:]
+        self._run, self._before = [], None
 
-def _speculate(
-    speculator: Speculator, loaded: LoadedModel, cache: PromptCache, request: GenerationRequest, count: int
-) -> Generator[Token]:
-    """The first `count` tokens of a reply, or fewer."""
-    sampling = request.sampling
-    if sampling.seed is not None:
-        mx.random.seed(sampling.seed)
-    target = _TargetModel(loaded.model)
-    # mlx-lm's loop shows a processor nothing of the tail but its last token.
-    prefix = embeddings.vocabulary_tokens(loaded, [*request.prefix, *request.tail[:-1]])
-    processors = logits_processors_for(sampling, prefix)
-    budgets = think_budgets(loaded, sampling, request.generation_prompt, request.reply_start)
-    processors += [_AcceptedOnly(budget, target) for budget in budgets]
-    sample = sampler_for(loaded.tokenizer, sampling)
-    steps = speculative_generate_step(
-        mx.array(list(request.tail)),
-        target,
-        _DraftModel(speculator.loaded.model, target, speculator.limits.logits),
-        num_draft_tokens=speculator.num_draft_tokens,
-        max_tokens=count,
-        # Each row of logprobs on its own, as without a draft model.
-        sampler=lambda logprobs: mx.concatenate([sample(row[None]) for row in logprobs]),
-        logits_processors=processors,
-        prompt_cache=_CachePair(cache, speculator.cache),
-        prefill_step_size=loaded.prefill_step,
-    )
-    text_of_token, stop_tokens = continued_text(loaded, request.reply_start), loaded.tokenizer.eos_token_ids
-    first_time = time.perf_counter()
-    with contextlib.closing(steps):
-        for number, (token, logprobs, from_draft) in enumerate(steps, start=1):
-            if number == 1:
-                first_time = time.perf_counter()
-            reason = "stop" if token in stop_tokens else "length" if number == request.room else None
-            text = text_of_token(token, reason)
-            logprob, tps = token_logprob(logprobs, token), number / (time.perf_counter() - first_time)
-            yield Token(token, text, logprob, tps, reason, bool(from_draft))
-            if reason:
-                return
+    def measured(self, tokens: int, seconds: float) -> None:
+        """As many are guessed as were asked for."""
 
+    def finish(self) -> None:
+        if len(self._waiting) > self._most_left:
+            self._log.discard()
+            return
+        self._run_waiting()
+        with mx.stream(generation_stream):
+            prompt_cache.evaluate(self._cache)
+        log_rows(self._cache, self._unlogged, self._log)
 
-class _CachePair:
-    """Two caches as one list, which mlx-lm cuts by the number of layers: some models have fewer caches."""
+    def _run_waiting(self) -> Any:
+        """Run what the cache lacks. Returns the likeliest token after it, an array of one."""
+        step = self._speculator.loaded.prefill_step
+        newest: Any = None
+        with mx.stream(generation_stream):
+            for start in range(0, len(self._waiting), step):
+                newest = self._likeliest(mx.array(self._waiting[start : start + step]))
+                mx.async_eval(newest)  # type: ignore[no-untyped-call]
+        self._unlogged += len(self._waiting)
+        self._waiting, self._most_left = [], self._speculator.num_draft_tokens + 1
+        if self._unlogged >= self._log_interval:
+            log_rows(self._cache, self._unlogged, self._log)
+            self._unlogged = 0
+        return newest
 
-    def __init__(self, own: PromptCache, draft: PromptCache) -> None:
-        self._own, self._draft = own, draft
-
-    def __getitem__(self, part: slice) -> PromptCache:
-        return self._own if part.start is None else self._draft
-
-
-class _TargetModel:
-    """The model. `tokens` are what it was last run on; None while the draft model runs."""
-
-    layers = ()
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self.tokens: Any = None
-
-    def __call__(self, tokens: Any, cache: PromptCache) -> Any:
-        self.tokens = tokens[0]
-        return self._model(tokens, cache=cache)
-
-
-class _DraftModel:
-    """The draft model, with as many logits as the model has: a padded vocabulary may be longer."""
-
-    def __init__(self, model: Any, target: _TargetModel, logits: int) -> None:
-        self._model, self._target, self._logits = model, target, logits
-
-    def __call__(self, tokens: Any, cache: PromptCache) -> Any:
-        self._target.tokens = None
-        logits = self._model(tokens, cache=cache)[..., : self._logits]
-        missing = self._logits - logits.shape[-1]
-        padding = [(0, 0)] * (logits.ndim - 1) + [(0, missing)]
-        return mx.pad(logits, padding, constant_values=float("-inf")) if missing else logits
-
-
-class _AcceptedOnly:
-    """A processor that remembers tokens, called once for each token of the reply and in order.
-
-    mlx-lm calls it for what the draft model proposes too, and for what follows a token that the model
-    did not choose.
-    """
-
-    def __init__(self, processor: LogitsProcessor, target: _TargetModel) -> None:
-        self._processor, self._target = processor, target
-        # The tokens of the model's newest run, the place in it, and whether all so far were chosen.
-        self._run: Any = None
-        self._place = 0
-        self._accepted = True
-
-    def __call__(self, tokens: Any, logits: Any) -> Any:
-        run = self._target.tokens
-        if run is None:
-            return logits
-        if run is not self._run:
-            self._run, self._place, self._accepted = run, 0, True
-        elif self._accepted:
-            self._place += 1
-            self._accepted = tokens[-1].item() == run[self._place].item()
-        return self._processor(tokens, logits) if self._accepted else logits
+    def _likeliest(self, tokens: Any) -> Any:
+        """The likeliest next token that the model has: a padded vocabulary may be longer."""
+        logits = self._speculator.loaded.model(tokens[None], cache=self._cache)[0, -1:]
+        return mx.argmax(logits[:, : self._speculator.limits.logits], axis=-1)

@@ -62,6 +62,14 @@ class Leaf:
         frozen, arrays = snapshot
         thaw(frozen, arrays, self.cache)
 
+    def can_drop(self, run: int, *, in_one_pass: bool) -> bool:
+        """Whether the newest of the last `run` tokens can be dropped, run `in_one_pass` or singly."""
+        return False
+
+    def drop(self, count: int) -> None:
+        """Drop the newest `count` tokens, where it `can_drop` them."""
+        raise NotImplementedError
+
     @property
     def nbytes(self) -> int:
         """The bytes of its arrays, spare rows of the buffers included."""
@@ -121,6 +129,13 @@ class Rows(Leaf):
         self.set_buffers(buffers)
         self.cache.offset = end
 
+    def can_drop(self, run: int, *, in_one_pass: bool) -> bool:
+        return True
+
+    def drop(self, count: int) -> None:
+        self.set_buffers(self.slice(0, self.cache.offset - count))
+        self.cache.offset -= count
+
     def length_to_read(self, count: int) -> int | None:
         """The rows to read where `count` are on disk; None: exactly these.
 
@@ -137,6 +152,9 @@ class OffsetRows(Rows):
 
     def rewind(self, snapshot: Any) -> None:
         self.cache.offset = snapshot
+
+    def drop(self, count: int) -> None:
+        self.cache.offset -= count
 
     def length_to_read(self, count: int) -> int | None:
         if self.cache.keys is not None:
@@ -184,8 +202,6 @@ class Window(Rows):
 
     size: int
     kept = 0
-    # The most tokens that it may have been given for mlx-lm to trim it still.
-    max_trimmable: int
 
     def growth(self) -> Growth:
         return Growth(0, 0, (memory_limit.Window(self.row_bytes, self.size),))
@@ -224,7 +240,6 @@ class Rotating(Window):
     def __init__(self, number: int, cache: Any) -> None:
         super().__init__(number, cache)
         self.size, self.kept = int(cache.max_size), int(cache.keep)
-        self.max_trimmable = self.size - 1
         # With keep, a token decoded alone attends to the kept first tokens. In a prefill chunk mlx-lm's mask
         # is a plain window's, so only the chunk's first tokens do: the rows differ by more than rounding.
         self.decodes_as_prefilled = not self.kept
@@ -237,6 +252,20 @@ class Rotating(Window):
         super().set_in_order(rows, end)
         self.cache._idx = self.cache.keys.shape[2]
 
+    def can_drop(self, run: int, *, in_one_pass: bool) -> bool:
+        # One pass of several tokens puts the rows in temporal order and the new ones behind them. A token
+        # that is run alone is written over the oldest one.
+        return self.cache.offset < self.size or (in_one_pass and run > 1)
+
+    def drop(self, count: int) -> None:
+        leaf = self.cache
+        if leaf.offset >= self.size:
+            self.set_buffers([(name, rows[..., :-count, :]) for name, rows in self.buffers])
+            leaf._idx = leaf.keys.shape[2]
+        else:
+            leaf._idx -= count
+        leaf.offset -= count
+
 
 class Chunked(Window):
     """Rows that are cut at the front when a chunk is full."""
@@ -244,8 +273,6 @@ class Chunked(Window):
     def __init__(self, number: int, cache: Any) -> None:
         super().__init__(number, cache)
         self.size = int(cache.chunk_size)
-        # What was trimmed stays in the last piece of the buffer, which some versions count.
-        self.max_trimmable = int(cache.chunk_size - cache.step)
 
     def in_order(self) -> NamedArrays:
         length = self.cache.offset - self.cache.start_position
@@ -254,6 +281,9 @@ class Chunked(Window):
     def set_in_order(self, rows: NamedArrays, end: int) -> None:
         super().set_in_order(rows, end)
         self.cache.start_position = end - self.cache.keys.shape[2]
+
+    def drop(self, count: int) -> None:
+        self.cache.offset -= count
 
 
 # A class that is not here is a state of its whole contents, which may grow.

@@ -40,6 +40,8 @@ INDIVISIBLE = re.compile(r"divisible by the quantization group size.*,\s*(\d+)\)
 PromptCache = list[Any]
 # From so many rows on it is sooner to decode in buffers that MLX's CUDA build plans its attention for.
 PLANNED_ROWS = 4096
+# mlx-lm's masks of these show one token more than their windows hold, if several are run in one pass.
+OTHER_MASKS = {"plamo3"}
 
 
 def new(model: Any, options: ModelOptions = DEFAULTS) -> PromptCache:
@@ -143,25 +145,6 @@ def evaluate(cache: PromptCache) -> None:
 def shortest_window(cache: PromptCache) -> int | None:
     """How many of the newest tokens every window has rows of at least; None without windows."""
     return min((window.size - window.kept for window in windows_in(cache)), default=None)
-
-
-def untrimmable(cache: PromptCache) -> list[str]:
-    """The classes of the leaves that mlx-lm's `trim_prompt_cache` cannot trim, whatever they say."""
-    others = (leaf for leaf in leaves(cache) if not isinstance(leaf, OffsetRows | Window))
-    return sorted({type(leaf.cache).__name__ for leaf in others})
-
-
-def max_trimmable_offset(cache: PromptCache) -> int | None:
-    """The most tokens that a cache may have been given to be trimmed still; None: any number.
-
-    A full window has dropped rows that a trim would have to bring back.
-    """
-    return min((window.max_trimmable for window in windows_in(cache)), default=None)
-
-
-def offset(cache: PromptCache) -> int:
-    """How many tokens a cache without state has been given."""
-    return max(int(leaf.cache.offset) for leaf in leaves(cache))
 
 
 # Windows
@@ -430,3 +413,31 @@ def rewind_run(
             leaf.append(logged[leaf.number], position)
     if state is not None:
         rewind(cache, state)
+
+
+def take_back(cache: PromptCache, before: Snapshot, run: int, kept: int, *, in_one_pass: bool = True) -> int:
+    """Take back all but the first `kept` of the `run` tokens that the cache was given since `before`.
+
+    Returns how many of them it holds: `kept`, or none where some leaf cannot be cut there. Such a state is
+    replaced by every pass and not written into, so it goes back by a reference.
+    """
+    if kept == run:
+        return kept
+    # A full window that drops all of a pass would be a row too short.
+    if not (kept and all(leaf.can_drop(run, in_one_pass=in_one_pass) for leaf in leaves(cache))):
+        rewind(cache, before)
+        return 0
+    for leaf in leaves(cache):
+        leaf.drop(run - kept)
+    return kept
+
+
+def most_in_one_pass(model: Any, cache: PromptCache) -> int | None:
+    """How many tokens may be run in one pass and see what each would see alone; None: any number.
+
+    A window that keeps its first tokens shows them, once it is full, to a token that is run alone only.
+    """
+    windows = windows_in(cache)
+    if getattr(model, "model_type", None) not in OTHER_MASKS:
+        windows = [window for window in windows if window.kept]
+    return min((window.size - int(window.cache.offset) for window in windows), default=None)

@@ -64,7 +64,8 @@ class Sampling:
     context is full. A `repetition_penalty` of 1 is none. All three penalties look back over
     `repetition_context_size` tokens. `logit_bias` holds (token id, what is added to its logit).
     A reply ends before the first of the `stop` texts. After `think_budget` tokens of thinking it is
-    closed and the answer begins; None: when the model closes it.
+    closed and the answer begins; None: when the model closes it. `lookup` has tokens guessed from where the
+    conversation has said the same before; None: not.
     """
 
     temp: Annotated[
@@ -127,6 +128,14 @@ class Sampling:
             "max_new_tokens",
             short="-n",
             min=1,
+        ),
+    ] = None
+    lookup: Annotated[
+        bool | None,
+        Switch(
+            "Guess tokens from where the conversation has said the same before, and have the model check "
+            "several at once where that is faster (default: lookup).",
+            "off",
         ),
     ] = None
     think_budget: Annotated[
@@ -324,7 +333,7 @@ _DECLARED = list(_declared(Settings))
 # Every setting by the key that the file, the environment and the flags know it by.
 SETTINGS = {key: setting for key, setting, _ in _DECLARED}
 # Their defaults (None: none). Where the sessions are by default depends on where one is.
-DEFAULT_VALUES = {key: default for key, _, default in _DECLARED}
+DEFAULT_VALUES = {key: default for key, _, default in _DECLARED} | {"lookup": True}
 # The model options that a session keeps: its checkpoints are of use with them only.
 KEPT = tuple(each.name for each in fields(ModelOptions) if each.name != "pipeline")
 # What `/set` changes, by key. The session keeps it.

@@ -19,7 +19,8 @@ MIN_RATE_TOKENS = 4
 class ReplyCollector:
     """Adds tokens to `record` and yields their text as events.
 
-    `logprobs` are the tokens', as MLX scalars; `from_draft` says of each whether a draft model proposed it.
+    `logprobs` are the tokens', as MLX scalars; `from_draft` says of each whether a draft model proposed it,
+    `accepted` whether it was guessed.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class ReplyCollector:
         self._thinking_began: float | None = None
         self.logprobs: list[Any] = []
         self.from_draft: list[bool] = []
+        self.accepted: list[bool] = []
         self._splitter = splitter
         self._stop = StopTexts(stops)
         # Characters of text after each token, to cut tokens where a stop text begins.
@@ -70,6 +72,8 @@ class ReplyCollector:
         record.tokens.append(token.id)
         self.logprobs.append(token.logprob)
         self.from_draft.append(token.from_draft)
+        self.accepted.append(token.accepted)
+        record.guessed_tokens += token.guessed
         if len(self.logprobs) >= MIN_RATE_TOKENS:
             record.generation_tps = token.tps
         record.finish_reason = token.finish_reason or record.finish_reason
@@ -88,8 +92,10 @@ class ReplyCollector:
             del record.tokens[len(record.tokens) - count + kept :]
             del self.logprobs[kept:]
             del self.from_draft[kept:]
+            del self.accepted[kept:]
         self.record.generated_tokens = len(self.logprobs)
         self.record.draft_accepted_tokens = sum(self.from_draft)
+        self.record.accepted_tokens = sum(self.accepted)
 
     def _split(self, text: str) -> list[Part]:
         return [Part(text)] if self._splitter is None else self._splitter.feed(text)

@@ -96,6 +96,7 @@ GIVEN: list[tuple[str, str, object]] = [
     ("pipeline", "on", True),
     ("draft_model", "org/name", "org/name"),
     ("num_draft_tokens", "3", 3),
+    ("lookup", "off", False),
 ]
 
 

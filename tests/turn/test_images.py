@@ -19,7 +19,7 @@ from chatcli.conversation.images import pixels, read
 from chatcli.conversation.tree import Message
 from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.events import Answered, Event, PrefillProgress, TurnRecord
-from chatcli.settings.values import ModelOptions
+from chatcli.settings.values import ModelOptions, Sampling
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn import batch, regenerate, turn, typeahead
 from chatcli.turn.prompt import history, render_history
@@ -423,3 +423,18 @@ def test_a_draft_model_sees_no_image_and_changes_nothing(
         assert not any(count for count, (_, names) in zip(accepted, MESSAGES, strict=True) if names)
     else:
         assert any(accepted)
+
+
+@pytest.mark.parametrize(
+    "template", [pytest.param(SEEING, marks=pytest.mark.slow), LATE], ids=["history", "tail"]
+)
+def test_looking_up_what_was_said_sees_the_images(
+    tmp_path: Path, pictures: dict[str, Path], template: str
+) -> None:
+    model = write_seeing(tmp_path / "model", template)
+    plain = open_all_along(model, tmp_path / "plain", pictures)
+    live = open_all_along(model, tmp_path / "open", pictures, sampling=Sampling(lookup=True))
+    assert [record.tokens for record in plain] == [record.tokens for record in live]
+    for left, right in zip(plain, live, strict=True):
+        assert left.logprobs == pytest.approx(right.logprobs, abs=1e-4)
+        assert left.reused_tokens == right.reused_tokens

@@ -243,16 +243,23 @@ def _stats_cells(record: ReplyRecord) -> dict[str, str]:
 
 
 def speculation(records: Iterable[ReplyRecord]) -> list[str]:
-    """For each draft model that turns had, the share of their tokens that it proposed."""
+    """For each draft model that turns had, the share of tokens that it proposed; then what was looked up."""
     counts: dict[str, list[int]] = {}
+    guessed = right = 0
     for record in records:
+        if not record.get("draft_model"):
+            guessed += record.get("guessed_tokens", 0)
+            right += record.get("accepted_tokens", 0)
         if (model := record.get("draft_model")) and (generated := record.get("generated_tokens", 0)):
             accepted = counts.setdefault(Path(model).name, [0, 0])
             accepted[0] += record.get("draft_accepted_tokens", 0)
             accepted[1] += generated
     return [
-        f"{percent(accepted, generated)} drafted by {clean_line(name)}"
-        for name, (accepted, generated) in counts.items()
+        *(
+            f"{percent(accepted, generated)} drafted by {clean_line(name)}"
+            for name, (accepted, generated) in counts.items()
+        ),
+        *([f"{right:,} of {guessed:,} guessed tokens were right"] if guessed else []),
     ]
 
 

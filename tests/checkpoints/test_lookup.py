@@ -1,0 +1,119 @@
+"""Looking up what was said before: the same conversation, fewer passes, and checkpoints that hold it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.commands import handlers as _commands  # noqa: F401  (registers the commands)
+from chatcli.commands import registry
+from chatcli.commands.results import PlainText
+from chatcli.engine.pace import LENGTHS
+from chatcli.errors import UsageError
+from chatcli.session.live_chat import LiveChat
+from chatcli.session.opening import SessionRequest
+from chatcli.settings.values import Sampling, Settings
+from chatcli.turn import regenerate
+from tests.support.families import FAMILIES, at_night
+from tests.support.harness import MESSAGES, Harness, finish, outcome
+from tests.support.program import Program
+
+# Replies of few words that never end: there is much to look up.
+ENDLESS = tuple((token, 30.0) for token in (60, 75, 90))
+
+
+def eager(checkpoints: Checkpoints) -> None:
+    """Have every guess seem worth it, whatever this machine is busy with."""
+    lookup = checkpoints._lookup
+    assert lookup is not None
+    for length in LENGTHS:
+        for _ in range(7):
+            lookup.measured(length, 1e-9)
+
+
+def conversation(model: Path, sessions: Path, *, lookup: bool, close: bool = False) -> list[Any]:
+    sampling = Sampling(lookup=lookup, logit_bias=ENDLESS)
+    records: list[Any] = []
+    while len(records) < len(MESSAGES):
+        with Harness(model, sessions, sampling=sampling, tokens=48) as harness:
+            chat = harness.chat("talk")
+            for message in MESSAGES[len(records) :][: 1 if close else None]:
+                eager(chat.checkpoints)
+                records.append(harness.say(chat, message))
+    return records
+
+
+@pytest.mark.parametrize("family", ["qwen3_5", *(at_night(name) for name in FAMILIES if name != "qwen3_5")])
+def test_a_conversation_is_the_same_with_and_without(models: Path, tmp_path: Path, family: str) -> None:
+    plain = conversation(models / family, tmp_path / "plain", lookup=False)
+    live = conversation(models / family, tmp_path / "live", lookup=True)
+    closed = conversation(models / family, tmp_path / "closed", lookup=True, close=True)
+    for other in (live, closed):
+        assert [record.tokens for record in plain] == [record.tokens for record in other]
+        assert [record.text for record in plain] == [record.text for record in other]
+        for left, right in zip(plain, other, strict=True):
+            assert left.logprobs == pytest.approx(right.logprobs, abs=1e-4)
+            assert left.prompt_tokens == right.prompt_tokens and right.miss_reason is None
+            assert (left.reused_tokens, left.settled_tokens) == (right.reused_tokens, right.settled_tokens)
+        assert sum(record.accepted_tokens for record in other) > 20
+    assert [0] * len(plain) == [record.guessed_tokens for record in plain]
+
+
+def test_a_reply_that_was_cut_goes_on(models: Path, tmp_path: Path) -> None:
+    sampling = Sampling(lookup=True, logit_bias=ENDLESS)
+    with Harness(models / "qwen3_5", tmp_path, sampling=sampling, tokens=40) as harness:
+        chat = harness.chat("talk")
+        eager(chat.checkpoints)
+        cut = harness.say(chat, MESSAGES[0])
+        whole = finish(regenerate.go_on(chat, threading.Event()))
+        assert "length" == cut.finish_reason and cut.tokens == whole.tokens[:40] and 80 == len(whole.tokens)
+        assert whole.accepted_tokens and whole.reused_tokens
+        again = finish(regenerate.regenerate(chat, threading.Event()))
+        assert cut.tokens == again.tokens and again.accepted_tokens > 20
+
+
+def test_two_replies_at_once_do_not_share_it(models: Path, tmp_path: Path) -> None:
+    """One has it, the other goes without; afterwards it is there again."""
+    sampling = Sampling(lookup=True, logit_bias=ENDLESS)
+    with Harness(models / "qwen3", tmp_path, sampling=sampling, tokens=30) as harness:
+        chat = harness.chat("talk")
+        expected = harness.say(chat, MESSAGES[0])
+        lookup = chat.checkpoints._lookup
+        chat.checkpoints._lookup = None
+        without = finish(regenerate.regenerate(chat, threading.Event()))
+        assert expected.tokens == without.tokens and 0 == without.guessed_tokens
+        chat.checkpoints._lookup = lookup
+        assert outcome(without)[0] == outcome(finish(regenerate.regenerate(chat, threading.Event())))[0]
+        assert lookup is chat.checkpoints._lookup
+
+
+def test_the_program_looks_up_unless_told_not_to(tmp_path: Path) -> None:
+    program = Program(tmp_path / "home", Path("pocket"))
+    words = (
+        "Proofread this: The quick brown fox jump over the lazy dog by the river in Lisbon.",
+        "--temp",
+        0,
+    )
+    found = [program.ask(*words, *flag) for flag in ((), ("--no-lookup",), ("--lookup",))]
+    assert found[0]["text"] == found[1]["text"] == found[2]["text"]
+    assert found[0]["guessed_tokens"] >= found[0]["accepted_tokens"] > 0 < found[2]["guessed_tokens"]
+    assert 0 == found[1]["guessed_tokens"] == found[1]["accepted_tokens"]
+    assert found[0]["tokens"] == found[1]["tokens"]
+
+
+def test_a_shell_turns_it_off_and_on(models: Path, tmp_path: Path) -> None:
+    settings = Settings(sessions=tmp_path, sampling=Sampling(lookup=True), typeahead=False)
+    chat = LiveChat(settings, SessionRequest("talk"), str(models / "qwen3"))
+    try:
+        chat.model.wait()
+        for word, value in (("off", False), ("on", True), ("no", False), ("default", True)):
+            assert PlainText(f"lookup is {value}.") == registry.run(chat, f"/set lookup {word}")
+            assert chat.model.sampling.lookup is value
+        with pytest.raises(UsageError, match="lookup must be true or false, not 'maybe'"):
+            registry.run(chat, "/set lookup maybe")
+    finally:
+        chat.close()
