@@ -186,7 +186,7 @@ class Checkpoints:
                 ):
                     yield Prefilled(count, 0)
                 max_states = self.memory.max_snapshots(path.upto(end).end) if self.memory else 0
-                is_at_boundary = purpose != "turn" and not path[end - 1].on_the_way
+                is_at_boundary = purpose != "turn" and not path[end - 1].ends_at_cut
                 if is_at_boundary or is_much(writer.waiting, max_states):
                     writer.hand_over()
                 if is_at_boundary:

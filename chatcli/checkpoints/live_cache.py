@@ -409,7 +409,7 @@ class LiveCache:
         last = left.path[-1] if left.path else None
         # At a cut, windows need no snapshot: they are restored from disk.
         may_return = self.traits.any_rank_stateful or left.unsent
-        if last is not None and last.on_the_way and not (last.keeps_state and may_return):
+        if last is not None and last.ends_at_cut and not (last.keeps_state and may_return):
             self.snapshots.pop(last.id, None)
         if snapshot is not None:
             self.snapshots.pop(position.path.id, None)
@@ -420,13 +420,17 @@ class LiveCache:
         """Keep the snapshots that fit the memory beside a cache of so many tokens, the newest ones."""
         path = self.position.path
         boundaries = (
-            segment.id for segment in reversed(path.segments) if not segment.on_the_way or segment is path[-1]
+            part.id
+            for part in reversed(path.segments)
+            if not part.ends_at_cut or part is path[-1]
+            for segment in reversed(path.segments)
+            if not segment.ends_at_cut or segment is path[-1]
         )
         kept = {*islice(boundaries, MAX_SNAPSHOTS), self.root}
         # Without states, snapshots off the path are useless: windows are restored from disk. Those of an
         # unsent message go first: it may change.
         usable = self.snapshots.keys() if self.traits.any_rank_stateful else {*path.ids}
-        changing = {segment.id for segment in self.position.unsent_segments if not segment.on_the_way}
+        changing = {segment.id for segment in self.position.unsent_segments if not segment.ends_at_cut}
         older = [key for key in self.snapshots if key in usable and key not in kept | changing]
         room = len(older)
         if self.traits.by_offset:

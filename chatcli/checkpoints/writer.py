@@ -158,7 +158,7 @@ def is_much(unwritten: Sequence[Unwritten], max_states: int) -> bool:
     There is room for `max_states` of those on the way to a boundary, if that is more than for the others.
     """
     states = sum(each.state is not None for each in unwritten)
-    at_boundaries = sum(not each.path[-1].on_the_way for each in unwritten)
+    at_boundaries = sum(not each.path[-1].ends_at_cut for each in unwritten)
     seconds = sum(each.seconds for each in unwritten)
     return (
         at_boundaries > MAX_UNWRITTEN
@@ -172,7 +172,7 @@ def runs(unwritten: Sequence[Unwritten]) -> Iterator[list[Unwritten]]:
     run: list[Unwritten] = []
     for each in unwritten:
         last = run[-1].path[-1] if run and each.log is not None and run[-1].log is not None else None
-        if run and not (last is not None and last.on_the_way and last.id == each.path[-1].parent):
+        if run and not (last is not None and last.ends_at_cut and last.id == each.path[-1].parent):
             yield run
             run = []
         run.append(each)

@@ -1,1 +1,1 @@
-"""What is on disk: sessions and segments. FORMAT.md beside this file is the authority."""
+"""Sessions and segments on disk. FORMAT.md beside this file defines both."""

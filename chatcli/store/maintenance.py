@@ -1,4 +1,4 @@
-"""Deletes sessions with everything that is theirs, and finds what can be removed or is damaged."""
+"""Deletes sessions with all that belongs to them, and finds files that are damaged or can be removed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from chatcli.store.sessions import images, served
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.listing import SUFFIX
 
-# In a reply's record. The text of a message cannot look so: quotes are escaped there.
+# Matches in a reply's record only: in the text of a message quotes are escaped.
 MODEL = re.compile(rb'"model": ?("(?:[^"\\]|\\.)*"), ?"fingerprint": ?"([0-9a-f]{32})"')
 
 
 def delete(folder: SessionFolder, name: str) -> int:
     """Remove a session, and the images and everything under `kv` that no other session names.
 
-    Nothing of it can be found in the folder then. Returns the bytes of checkpoints that came free.
+    Nothing of it is left in the folder. Returns the bytes of checkpoints that were freed.
     """
     folder.delete(name)
     with files.explained(f"delete the checkpoints of '{name}'"):
@@ -41,7 +41,7 @@ def delete(folder: SessionFolder, name: str) -> int:
 
 
 def collectable(folder: SessionFolder, limit: int) -> list[Removal]:
-    """What no session needs and what is over `limit` bytes, each file once. Raises `OSError`."""
+    """The files that no session needs or that exceed `limit` bytes, each once. Raises `OSError`."""
     sessions = folder.location
     unneeded = [
         *eviction.leftovers(sessions),
@@ -53,12 +53,12 @@ def collectable(folder: SessionFolder, limit: int) -> list[Removal]:
 
 
 def _needed_ids(sessions: Location) -> set[str]:
-    """The ids of the segments that sessions name, and conversations that were served lately."""
+    """The ids of the segments that sessions and recently served conversations name."""
     return eviction.named_ids(transcripts(sessions)) | served.segment_ids(sessions)
 
 
 def open_segments(sessions: Path | Location, own: Location | None = None) -> set[str]:
-    """The ids of the segments of sessions that are open in some process now, but for `own`."""
+    """The ids of the segments of all sessions that are open in any process, except `own`."""
     others = (path for path in transcripts(sessions) if path != own)
     return eviction.named_ids(path for path in others if files.is_locked(path))
 
@@ -80,7 +80,7 @@ class Written:
 
 
 def written(folder: SessionFolder) -> Written:
-    """What the records of all sessions say. A turn that branches share counts once. Raises `OSError`."""
+    """Sum up the records of all sessions. A turn shared by branches counts once. Raises `OSError`."""
     sessions, days, counted = Counter[str](), Counter[str](), set[str]()
     for name in sorted(folder.names()):
         with contextlib.suppress(ChatcliError):
@@ -94,7 +94,7 @@ def written(folder: SessionFolder) -> Written:
 
 
 def model_names(sessions: Path | Location) -> dict[str, str]:
-    """The models' names by their fingerprints, from the replies' records in transcripts."""
+    """Model names by fingerprint, from the replies' records in transcripts."""
     names: dict[str, str] = {}
     for path in transcripts(sessions):
         with contextlib.suppress(OSError):
@@ -105,7 +105,7 @@ def model_names(sessions: Path | Location) -> dict[str, str]:
 
 
 def damaged_transcripts(folder: SessionFolder) -> list[str]:
-    """What is wrong with each transcript, in a sentence."""
+    """One sentence for each damaged transcript."""
     problems: list[str] = []
     for name in folder.names():
         try:

@@ -92,7 +92,7 @@ def test_no_state_on_the_way_is_written_that_is_quickly_computed(tmp_path: Path)
         path = harness.runtime.checkpoints.live.position.path
     assert not path[8].keeps_state and path[9].keeps_state
     states = {path.name.partition(".")[0] for path in tmp_path.rglob("*.state.safetensors")}
-    assert [] == [segment.end for segment in path if segment.on_the_way and segment.id in states]
+    assert [] == [segment.end for segment in path if segment.ends_at_cut and segment.id in states]
 
 
 # On the way
@@ -140,7 +140,7 @@ def test_short_messages_are_not_cut(models: Path, tmp_path: Path) -> None:
         chat = harness.chat("talk")
         for number in range(4):
             harness.say(chat, f"Message {number}.")
-        assert not any(segment.on_the_way for segment in harness.runtime.checkpoints.live.position.path)
+        assert not any(segment.ends_at_cut for segment in harness.runtime.checkpoints.live.position.path)
     for path in tmp_path.rglob("*.rows.*"):
         with Container(Location.of_file(path)) as file:
             assert "cuts" not in file.metadata
@@ -195,7 +195,7 @@ def test_a_long_message_typed_ahead_is_written_when_it_is_sent(
 
 def waiting(depths: Sequence[int], *, states: Sequence[int] = (), seconds: float = 0.1) -> list[Unwritten]:
     """What waits of `PATH`, whose segments 2 to 4 are on the way."""
-    assert [False, True, True, True, False, True, False] == [segment.on_the_way for segment in PATH]
+    assert [False, True, True, True, False, True, False] == [segment.ends_at_cut for segment in PATH]
     return [
         Unwritten(PATH.upto(depth), RowLog(), STATE if depth in states else None, seconds) for depth in depths
     ]

@@ -1,4 +1,4 @@
-"""Keeps the checkpoints within a limit of bytes while a process writes them."""
+"""Keeps the checkpoints within their limit while a process writes them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from chatcli.store.segments import eviction, inventory
 from chatcli.store.segments.token_path import TokenPath
 
 MAX_BYTES = 20 << 30
-# The default limit is this part of the disk: a tenth.
+# The default limit is this fraction of the disk: a tenth.
 DISK_PARTS = 10
-# Other processes write too, so the files are counted again after writing this part of the limit.
+# Other processes write too, so files are counted again after this fraction of the limit was written.
 RECOUNT_PARTS = 16
 
 
 def default_limit(sessions: Path | Location) -> int:
-    """The smaller of 20 GiB and a tenth of the disk that is free without the checkpoints (bytes)."""
+    """The smaller of 20 GiB and a tenth of the space that would be free without the checkpoints, in bytes."""
     path = sessions.path if isinstance(sessions, Location) else sessions
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     used = 0
-    with contextlib.suppress(OSError):  # nothing can be kept there: the first write says so
+    with contextlib.suppress(OSError):  # the folder cannot be used: the first write reports it
         used = inventory.total_bytes(sessions)
     return min(MAX_BYTES, (shutil.disk_usage(existing).free + used) // DISK_PARTS)
 
 
 class Budget:
-    """A limit in bytes, for any number of writers.
+    """A limit in bytes, shared by any number of writers.
 
     `open_ids` gives the segments of conversations that are open elsewhere.
     """
@@ -44,15 +44,15 @@ class Budget:
         self._open_ids = open_ids
         self._used: int | None = None
         self._uncounted = 0
-        # The ids of each root's newest path: a model and a draft model write at the same time.
+        # The ids of each root's newest path, because a model and its draft model write at the same time.
         self._newest: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
     def written(self, size: int, path: TokenPath) -> None:
-        """Count what was written for `path`, and make room if that was too much.
+        """Count `size` bytes written for `path`, and make room if the limit is exceeded.
 
-        Raises `OSError` as removing does, and if what is open takes more than the limit by itself:
-        then nothing more should be written.
+        Raises `OSError` as removing does, and if open conversations alone exceed the limit: then nothing more
+        should be written.
         """
         with self._lock:
             self._newest[path.root] = {segment.id for segment in path}

@@ -1,8 +1,8 @@
 """Finds the files of a path of segments by their names, which are the only index.
 
-A rows file holds one segment or several in a row, so its name tells how it begins (its parent and
-first tokens), its first segment and its last. Files that begin alike are neighbours in a folder:
-one listing finds what holds a whole path, a part of it, or another path's like beginning.
+A rows file holds one or several consecutive segments. Its name has a key (its parent and first tokens), its
+first segment and its last. Files with the same key are neighbours in a folder: one listing finds files that
+hold a whole path, a part of it, or another path with the same beginning.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Kind = Literal["rows", "state"]
 TOKENS = "tokens"
 # Hexadecimal digits of ids and keys in names of rows files.
 NAME_DIGITS = 16
-# Leading tokens of a segment that its key depends on.
+# A segment's key depends on this many leading tokens.
 KEY_TOKENS = 64
-# Files of other paths that are opened in the hope that they hold a part of this one.
+# At most this many files of other paths are opened to look for a part of this one.
 MAX_CANDIDATES = 32
 SUFFIX = ".safetensors"
 DAMAGED = ".damaged"
 ROWS_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{16})\.rows\.safetensors")
 VERSION_1_NAME = re.compile(r"[0-9a-f]{64}\.(rows\.safetensors|next)")
-# What was set aside, as `segments.set_aside` names it.
+# A file that `segments.set_aside` has renamed.
 DAMAGED_NAME = re.compile(
     r"([0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{16}\.rows|[0-9a-f]{64}(\.rows|\.state)?)\.damaged"
 )
@@ -46,12 +46,12 @@ STATE_NAME = re.compile(r"([0-9a-f]{64})\.state\.safetensors")
 
 
 def model_folder(sessions: Path | Location, fingerprint: str) -> Location:
-    """Where one model's segments are."""
+    """The folder of one model's segments."""
     return Location.of(sessions) / "kv" / fingerprint
 
 
 def path_key(path: TokenPath) -> str:
-    """What the names of all files begin with that continue the path's root with its first tokens."""
+    """The key in the names of all files that continue the path's root with its first tokens."""
     return key(path.root, path.tokens_of(path[0]))
 
 
@@ -85,7 +85,7 @@ def state_name(identifier: str) -> str:
 
 @dataclass(frozen=True)
 class RowsFile:
-    """A file that holds the rows of the next `segments` of a path. `whole`: and of no others."""
+    """A file with the rows of the next `segments` segments of a path. `whole`: it has no others."""
 
     path: Location
     segments: int
@@ -93,7 +93,7 @@ class RowsFile:
 
 
 def locate(folder: Location, path: TokenPath) -> list[RowsFile]:
-    """The files that hold a path's rows, from its first segment on, as far as there are any."""
+    """The files that hold a path's rows, from its first segment until one is missing."""
     located: list[RowsFile] = []
     depth = 0
     depths = {segment.id[:NAME_DIGITS]: number for number, segment in enumerate(path, start=1)}
@@ -105,7 +105,7 @@ def locate(folder: Location, path: TokenPath) -> list[RowsFile]:
             if first == rest[0].id[:NAME_DIGITS]
         ]
         candidates = [RowsFile(file, segments, True) for file, segments in same_start if segments > 0]
-        # Other paths through the same segment: there may be hundreds of them, and one will do.
+        # Hundreds of other paths may pass through the same segment; one file is enough.
         others = [file for file, segments in same_start if segments <= 0]
         for file in others[: MAX_CANDIDATES if candidates else 8 * MAX_CANDIDATES]:
             if count := _shared_segments(file, rest):
@@ -132,7 +132,7 @@ def _same_key(folder: Location, path: TokenPath) -> Iterator[tuple[Location, str
 
 
 def _names(folder: Location) -> Iterable[str]:
-    with contextlib.suppress(OSError):  # what cannot be read is not there
+    with contextlib.suppress(OSError):  # an unreadable folder has no files
         return folder.names()
     return ()
 
@@ -154,7 +154,7 @@ def _shared_segments(rows_file: Location, path: TokenPath) -> int:
 
 @dataclass(frozen=True)
 class Sharing:
-    """A file of another path whose tokens, after its first `skip`, begin with `count` of a path's next ones.
+    """A file of another path whose tokens, after the first `skip`, match the next `count` tokens of a path.
 
     Its first segment comes after `parent`, at token `start` of the prompt.
     """
@@ -167,17 +167,17 @@ class Sharing:
 
 
 def sharing_tokens(folder: Location, path: TokenPath, depth: int = 0) -> Iterator[Sharing]:
-    """Files that go on as a path does after `depth` segments, up to the first boundary of either.
+    """Files that continue as a path does after `depth` segments, up to the first boundary of either.
 
-    Beyond that the chunks of a prefill are others.
+    After it the prefill chunks differ.
     """
     rest = path.after(depth)
     own = np.asarray(rest.first_tokens)
     others = [other for other, first, _ in _same_key(folder, rest) if first != rest[0].id[:NAME_DIGITS]]
     starts = [(other, rest.root, rest[0].start) for other in others[:MAX_CANDIDATES]]
-    # Where they part on the way to a boundary, the file of what they share goes on as the other path does.
-    on_the_way = depth > 0 and path[depth - 1].on_the_way
-    located = locate(folder, path.upto(depth)) if on_the_way else []
+    # If they diverge before a boundary, the file with the shared tokens continues with the other path.
+    ends_at_cut = depth > 0 and path[depth - 1].ends_at_cut
+    located = locate(folder, path.upto(depth)) if ends_at_cut else []
     if located and not located[-1].whole:
         first = path[depth - located[-1].segments]
         starts.append((located[-1].path, first.parent, first.start))
@@ -206,9 +206,9 @@ def segment_ends(file: Container) -> list[int]:
 
 
 def cuts_of(file: Container) -> list[int]:
-    """Those of the ends of a rows file's segments that are on the way to a boundary.
+    """The ends of segments in a rows file that are cuts, not boundaries.
 
-    They say what goes first; nothing is read by them.
+    They decide what is evicted first; reading does not need them.
     """
     try:
         cuts = json.loads(file.metadata.get("cuts", "[]"))
@@ -218,7 +218,7 @@ def cuts_of(file: Container) -> list[int]:
 
 
 def ends_metadata(ends: Sequence[int], cuts: Sequence[int]) -> dict[str, str]:
-    """What the metadata of a rows file says of where its segments end, and which of these are `cuts`."""
+    """A rows file's metadata about where its segments end, and which ends are `cuts`."""
     return {"ends": json.dumps(list(ends)), **({"cuts": json.dumps(list(cuts))} if cuts else {})}
 
 
@@ -246,9 +246,9 @@ def segment_ids(file: Container) -> list[str]:
 
 
 def tokens_of(folder: Location, ids: Sequence[str]) -> list[int]:
-    """The tokens up to the last of these segments that is on disk, with all before it.
+    """The tokens up to the last of these segments that is on disk together with all segments before it.
 
-    A segment comes after its parent; there may be several paths, which part somewhere.
+    Parents come before their children in `ids`, which may belong to several diverging paths.
     """
     paths = list(rows_files(folder))
     prefixes: dict[str, list[int]] = {}
@@ -268,7 +268,7 @@ def tokens_of(folder: Location, ids: Sequence[str]) -> list[int]:
 
 
 def _tokens_in(path: Location, ids: Sequence[str]) -> tuple[int, str, int, list[int]]:
-    """How many of these segments a file holds, from its first on; its parent, its start, and their tokens."""
+    """How many of these segments a file begins with; its parent, its start, and their tokens."""
     try:
         with Container(path) as file:
             count = common_prefix(segment_ids(file), ids)
@@ -280,7 +280,8 @@ def _tokens_in(path: Location, ids: Sequence[str]) -> tuple[int, str, int, list[
 
 
 def last_id(name: str) -> str | None:
-    """The first digits of the id of a file's last segment, from its name; None if it is no segment's.
+    """The first digits of the id of a file's last segment, from its name; None if the name is not a
+    segment's.
 
     Empty for names of segment version 1 (`ID.rows.safetensors`, `ID.next`), which no segment needs.
     """

@@ -1,7 +1,7 @@
 """A safetensors file whose every byte is covered by a checksum, read straight into its destination.
 
-The layout is FORMAT.md's. The safetensors library parses and validates headers. It knows no checksums,
-writes no file that is locked and flushed, and reads into arrays of its own only: that is done here.
+FORMAT.md defines the layout. The safetensors library parses and validates headers. This module adds what it
+lacks: checksums, locked and flushed files, and reading into existing arrays.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ CODES = {dtype: code for code, dtype in DTYPES.items()}
 PREFIX = 8
 NO_DIGEST = "0" * 32
 SUM_DIGITS = 16
-# What one call of the system reads: buffers at most, and bytes from which on a batch is closed.
+# One system call reads at most this many buffers, and a batch is full from this many bytes on.
 MAX_BUFFERS = 1024
 BATCH_BYTES = 1 << 20
-# MLX has no larger dimension.
+# The largest dimension of an MLX array.
 MAX_DIMENSION = (1 << 31) - 1
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# Flat blocks of memory.
+# Flat blocks of memory, in order.
 Buffers = list[memoryview]
 # Neighbouring tensors, and where the bytes of each go.
 Batch = list[tuple[str, Buffers]]
-# Called with the bytes that were read and checked since it was last called. What it raises ends the reading.
+# Called with the number of bytes read and checked since the last call. An exception ends the reading.
 
 
 def storage(dtype: str) -> np.dtype[Any]:
-    """The numpy type that holds `dtype`: bfloat16 has none, so its bits are held."""
+    """The NumPy type that stores `dtype`. NumPy has no bfloat16, so its bits are stored."""
     return np.dtype("uint16" if dtype == "bfloat16" else dtype)
 
 
@@ -74,16 +74,16 @@ class Tensor:
     data: Any
 
     def raw(self) -> Array:
-        """The bytes, not copied; there may be none."""
+        """The bytes, not copied; possibly empty."""
         return np.frombuffer(self.data, np.uint8) if 0 not in self.shape else np.empty(0, np.uint8)
 
     def array(self) -> Array:
-        """The numbers in their shape, not copied; bfloat16 as its bits."""
+        """The array in its shape, not copied; bfloat16 as bits."""
         return self.raw().view(storage(self.dtype)).reshape(self.shape)
 
     @classmethod
     def of(cls, array: Array, dtype: str | None = None) -> Tensor:
-        """A NumPy array; `dtype` names the type of its bits where NumPy has none."""
+        """A tensor of a NumPy array; `dtype` names the type of its bits if NumPy lacks it."""
         return cls(dtype or array.dtype.name, array.shape, np.ascontiguousarray(array))
 
 
@@ -98,9 +98,9 @@ def pack(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
 def pieces(tensors: Tensors, metadata: Mapping[str, str]) -> list[bytes | memoryview]:
     """`pack` as the header and then the tensors' own buffers, which are not copied.
 
-    The library's `serialize` copies every tensor. Its `serialize_file` takes as long as this, but it
-    writes to an unlocked file of its own, which another process would sweep, keeps no error number, and
-    cannot put the header's digest into the header.
+    The library's `serialize` copies every tensor. Its `serialize_file` is as fast as this, but writes to an
+    unlocked temporary file, which another process would delete, loses error numbers, and cannot put the
+    header's digest into the header.
     """
     buffers = {name: tensor.raw().data for name, tensor in tensors.items()}
     sums = "".join(xxhash.xxh3_64_hexdigest(buffers[name]) for name in sorted(buffers))
@@ -116,7 +116,7 @@ def size_of(tensors: Tensors, metadata: Mapping[str, str]) -> int:
 
 
 def _file_order(tensors: Tensors) -> list[str]:
-    """The largest types first, as the library has them, so that each is aligned."""
+    """The largest types first, as the library orders them, so that each tensor is aligned."""
     return sorted(tensors, key=lambda name: (-storage(tensors[name].dtype).itemsize, name))
 
 
@@ -147,14 +147,14 @@ def _digest(header: bytes) -> str:
 
 
 class Metadata(dict[str, str]):
-    """A header's metadata. A key that is not there raises `SegmentDamaged`."""
+    """A header's metadata. A missing key raises `SegmentDamaged`."""
 
     def __missing__(self, key: str) -> str:
-        raise SegmentDamaged(f"it does not tell its {key}")
+        raise SegmentDamaged(f"it does not state its {key}")
 
 
 class TensorInfo(NamedTuple):
-    """A tensor's place in its file (bytes), and the xxh3-64 of its bytes."""
+    """A tensor's position in its file, in bytes, and the xxh3-64 of its bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -164,7 +164,7 @@ class TensorInfo(NamedTuple):
 
 
 class Container:
-    """An open file. Raises `SegmentDamaged` if its header is not whole, `OSError` as `open` does."""
+    """An open file. Raises `SegmentDamaged` if its header is damaged, `OSError` as `open` does."""
 
     def __init__(self, path: Location) -> None:
         self.path = path
@@ -199,7 +199,7 @@ class Container:
         return Tensor(info.dtype, info.shape, data)
 
     def read_into(self, buffers: Mapping[str, Buffers]) -> None:
-        """Read tensors, each into the buffers that together have its length, checked."""
+        """Read and check tensors, each into buffers that together have its length."""
         for names in self.neighbours(buffers, BATCH_BYTES):
             batch: Batch = []
             count = 0
@@ -212,7 +212,7 @@ class Container:
             self._read_batch(batch)
 
     def neighbours(self, names: Iterable[str], size: int) -> Iterator[list[str]]:
-        """Tensors in the file's order, in groups without a gap: a group is full once it has `size` bytes."""
+        """Tensors in file order, in groups without gaps; a group is full once it has `size` bytes."""
         group: list[str] = []
         start = end = 0
         for name in sorted(names, key=lambda name: self._info(name).offset):
@@ -232,7 +232,7 @@ class Container:
         return TensorStream(self._descriptor, [(name, self._info(name)) for name in names])
 
     def _read_batch(self, batch: Batch) -> None:
-        """Neighbouring tensors at once, each checked while its bytes are in the processor's cache."""
+        """Read neighbouring tensors at once, and check each while its bytes are in the CPU's cache."""
         buffers = [buffer for _, own in batch for buffer in own]
         _read_exactly(self._descriptor, buffers, self.tensors[batch[0][0]].offset)
         for name, own in batch:
@@ -242,7 +242,7 @@ class Container:
             _compare(name, hasher, self.tensors[name])
 
     def check(self) -> None:
-        """Read everything once. Raises `SegmentDamaged`."""
+        """Read and check everything. Raises `SegmentDamaged`."""
         for name in self.tensors:
             self.read(name)
 
@@ -253,7 +253,7 @@ class Container:
 
 
 class TensorStream:
-    """The bytes of neighbouring tensors, one after the other; a tensor is checked with its last byte."""
+    """The bytes of neighbouring tensors as one stream. A tensor is checked when its last byte is read."""
 
     def __init__(self, descriptor: int, tensors: Sequence[tuple[str, TensorInfo]]) -> None:
         self._descriptor = descriptor
@@ -292,7 +292,7 @@ def _read_exactly(descriptor: int, buffers: Buffers, offset: int) -> None:
         if os.preadv(descriptor, batch, offset) == size:
             offset += size
             continue
-        for buffer in batch:  # a system gives at most 2 GiB at once
+        for buffer in batch:  # one read returns at most 2 GiB
             done = 0
             while done < len(buffer):
                 count = os.preadv(descriptor, [buffer[done:]], offset)
@@ -304,8 +304,8 @@ def _read_exactly(descriptor: int, buffers: Buffers, offset: int) -> None:
 def _read_header(descriptor: int) -> tuple[Metadata, dict[str, TensorInfo]]:
     """An open file's metadata and tensors. Raises `SegmentDamaged` and `OSError`."""
     try:
-        # By its descriptor, as a path may lead elsewhere by now. Not mapped into memory: a file that
-        # shrinks then would end the process.
+        # By its descriptor, because the path may lead elsewhere by now. Not memory-mapped: if the file
+        # shrank, the process would crash.
         with safe_open(f"/dev/fd/{descriptor}", "np", backend="pread") as file:
             metadata = Metadata(file.metadata() or {})
             slices = {name: file.get_slice(name) for name in file.offset_keys()}
@@ -316,21 +316,22 @@ def _read_header(descriptor: int) -> tuple[Metadata, dict[str, TensorInfo]]:
     digest, sums = metadata.pop("digest", ""), metadata.pop("sums", "")
     if _digest(header.replace(_digest_item(digest), _digest_item(NO_DIGEST), 1)) != digest:
         raise SegmentDamaged("its header does not match its digest")
-    # The library keeps the last of equal names. Each text has two quotes, so there would be too many.
+    # The library keeps only the last of equal names. Each string has two quotes, so a duplicate shows as too
+    # many quotes.
     texts = header.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in header else header
     if texts.count(b'"') != 2 * (1 + 2 * (2 + len(metadata)) + 5 * len(slices)):
-        raise SegmentDamaged("a name comes twice in its header")
+        raise SegmentDamaged("its header contains a name twice")
     if len(sums) != SUM_DIGITS * len(slices):
-        raise SegmentDamaged("its checksums are not those of its tensors")
+        raise SegmentDamaged("its checksums do not belong to its tensors")
     sum_of = {name: sums[at * SUM_DIGITS : (at + 1) * SUM_DIGITS] for at, name in enumerate(sorted(slices))}
     tensors, offset = {}, len(header)
-    # By offset: the library has checked that they follow each other and fill the file.
+    # In order of offset: the library has checked that the tensors fill the file without gaps.
     for name, part in slices.items():
         dtype, size = ITEMS.get(part.get_dtype(), ("", 0))
         shape = tuple(part.get_shape())
         length = math.prod(shape, start=size)
         if not length and (not dtype or max(shape) > MAX_DIMENSION):
-            raise SegmentDamaged(f"MLX has no array such as its {name}")
+            raise SegmentDamaged(f"MLX cannot hold an array like its {name}")
         tensors[name] = TensorInfo(dtype, shape, offset, length, sum_of[name])
         offset += length
     return metadata, tensors

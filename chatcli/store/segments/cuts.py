@@ -1,10 +1,9 @@
-"""Where a long segment is cut on its way, and where a recurrent model keeps a state there.
+"""Decides where a long segment is cut, and at which cuts a recurrent model keeps a state.
 
-All of it follows from the tokens alone, so a cold, a cached and an interrupted run have the same cuts.
-They lie at fixed distances from the boundary before, not where the content says so as in rsync: two
-prompts share a checkpoint only if they agree on everything before it, so all that fixed distances have
-to do is to agree as far as the prompts do. And a cut is a whole number of prefill chunks from its
-boundary, so the chunks, and with them the bits, are those of an uncut segment.
+Cuts follow from the tokens alone, so cold, cached and interrupted runs have the same ones. They are at fixed
+distances from the boundary before, not content-defined as in rsync: two prompts share a checkpoint only if
+they agree on everything before it, and then fixed distances agree too. A cut is a whole number of prefill
+chunks from its boundary, so the chunks, and therefore the bits, are those of an uncut segment.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ CUT_TOKENS = 1024
 
 
 def distance(prefill_step: int) -> int:
-    """The tokens between two cuts of a model that prefills in chunks of `prefill_step`: whole chunks."""
+    """The tokens between two cuts, a whole number of prefill chunks of `prefill_step`."""
     return max(CUT_TOKENS // prefill_step, 1) * prefill_step
 
 
 def places(start: int, end: int, distance: int, tokens: Sequence[int]) -> list[int]:
-    """Where a segment [start, end) of a prompt is cut on its way; `distance` 0: nowhere.
+    """Where a segment [start, end) of a prompt is cut; `distance` 0: nowhere.
 
-    Not within an image, whose tokens are negative.
+    Never within an image, whose tokens are negative.
     """
     if not distance:
         return []
@@ -32,11 +31,12 @@ def places(start: int, end: int, distance: int, tokens: Sequence[int]) -> list[i
 
 
 def keeps_state(number: int, last: int) -> bool:
-    """Whether there is to be a state at cut `number` of a long segment, from 1, of which `last` is the last.
+    """Whether to keep a state at cut `number` (from 1 to `last`) of a long segment.
 
-    Each of these is at most a quarter further than the one before: wherever another prompt parts from this
-    one after the fourth, at least 80 % of what they share is reused, with as few as the logarithm of the
-    length. And there is one at the last cut, since prompts that are much alike part near their ends.
+    Each such cut is at most a quarter further than the one before, so wherever another prompt diverges after
+    the fourth, at least 80 % of what they share is reused, and the number of states grows only with the
+    logarithm of the length. The last cut keeps one too, because similar prompts often diverge near their
+    ends.
     """
     place = 1
     while place < number:

@@ -1,6 +1,6 @@
-"""Removes checkpoints that no session needs, and those that were used longest ago when space is short.
+"""Removes checkpoints that no session needs, and the least recently used ones when space is short.
 
-A removed checkpoint costs time only: it is computed again. FORMAT.md has the order.
+A removed checkpoint only costs time: it is computed again. FORMAT.md defines the order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chatcli.store.segments.joining import shorten
 WEEK_SECONDS = 7 * 24 * 3600.0
 # A running process names its newest segments in its transcript only when the turn ends.
 GRACE_SECONDS = 3600.0
-# The part of the limit that is left in use, so that not every turn is over it again.
+# Eviction stops at this fraction of the limit, so that the next turn does not exceed it again.
 TARGET_SHARE = 0.95
 
 REDUNDANT = "a longer file holds the same rows"
@@ -35,9 +35,9 @@ LEAST_RECENT = "over the limit: used longest ago"
 
 @dataclass(frozen=True)
 class Removal:
-    """A file that goes, and why. `keep` is how many of its leading segments stay.
+    """A file to delete, and why. `keep` is how many of its leading segments stay.
 
-    `size` is the bytes that come free.
+    `size` is the number of bytes freed.
     """
 
     path: Location
@@ -47,7 +47,7 @@ class Removal:
 
 
 def named_ids(transcripts: Iterable[Location]) -> set[str]:
-    """The ids of all segments that these transcripts name, damaged transcripts too."""
+    """The ids of all segments that these transcripts name, including damaged ones."""
     ids: set[str] = set()
     for path in transcripts:
         with contextlib.suppress(OSError):
@@ -56,7 +56,7 @@ def named_ids(transcripts: Iterable[Location]) -> set[str]:
 
 
 def leftovers(sessions: Path | Location) -> Iterator[Removal]:
-    """What was set aside, and what killed processes had begun to write. Raises `OSError`."""
+    """Files that were set aside, or left unfinished by killed processes. Raises `OSError`."""
     folders = models(sessions)
     for folder in folders:
         for path, _ in entries(folder):
@@ -78,7 +78,7 @@ def unneeded(
 ) -> Iterator[Removal]:
     """Checkpoints that no session needs. Raises `OSError`.
 
-    One that was used within `grace` seconds may belong to a turn that is still running.
+    Checkpoints used within `grace` seconds stay, because they may belong to a running turn.
     """
     needed_digits = {name[:NAME_DIGITS] for name in needed}
     newest = time.time() - grace
@@ -91,7 +91,7 @@ def unneeded(
                 facts = entry.stat(follow_symlinks=False)
                 if facts.st_mtime > newest:
                     continue
-                # Of several segments' rows, those up to the last needed one stay.
+                # In a joined file the segments up to the last needed one stay.
                 ids: tuple[str, ...] = ()
                 if holds_several(entry.name):
                     with contextlib.suppress(OSError, SegmentDamaged):
@@ -102,7 +102,7 @@ def unneeded(
 
 
 def held_twice(sessions: Path | Location) -> Iterator[Removal]:
-    """Rows files whose every segment a longer file holds: joining was cut short. Raises `OSError`."""
+    """Rows files whose segments are all in a longer file, after an interrupted joining. Raises `OSError`."""
     for folder in models(sessions):
         ids: dict[Location, tuple[str, ...]] = {}
         for path, entry in entries(folder):
@@ -116,9 +116,10 @@ def held_twice(sessions: Path | Location) -> Iterator[Removal]:
 
 
 def _redundant(ids: Mapping[Location, tuple[str, ...]]) -> set[Location]:
-    """The rows files that a longer file stands for, by the segments that each holds.
+    """The rows files that a longer file replaces, given the segments of each.
 
-    It must be located in their stead: a third file that begins earlier and ends within it may hide it.
+    The longer file must be found in their place: a third file that begins earlier and ends within it may hide
+    it.
     """
     holders: dict[str, list[Location]] = {}
     for path, names in ids.items():
@@ -143,9 +144,9 @@ def over_limit(
     open_ids: Collection[str] = (),
     removals: Collection[Removal] = (),
 ) -> Iterator[Removal]:
-    """What goes so that the checkpoints take at most `limit` bytes: states first, then leaves.
+    """Which files to delete so that checkpoints take at most `limit` bytes: states first, then leaves.
 
-    The rows of `open_ids` stay. `removals` count as gone; a file that they shorten may go whole.
+    The rows of `open_ids` stay. `removals` count as deleted; a file that they shorten may be deleted whole.
     Raises `OSError`.
     """
     counted = {removal.path: removal.size for removal in removals}
@@ -164,11 +165,11 @@ def over_limit(
 
 
 def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> Iterator[Removal]:
-    """What cannot be read or is held twice; states but each conversation's newest; rows with their states.
+    """Damaged and redundant files; all but each conversation's newest state; then rows with their states.
 
-    A state is worth less the further it is from the newest, and half after a week without use. Rows go by the
-    time of their last use, which is the last of all that continue them: a leaf goes before what leads to it.
-    Branches that were left go first.
+    A state is worth less the further it is from the newest, and half after a week without use. Rows are
+    ordered by their last use, or their descendants', so a leaf goes before its ancestors. Abandoned branches
+    go first.
     """
     older: list[tuple[float, Item]] = []
     rows: list[tuple[tuple[bool, float, int], Item, list[Item]]] = []
@@ -184,14 +185,14 @@ def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> I
         yield from (Removal(item.path, item.size, REDUNDANT) for item in items if item.path in redundant)
         items = sorted((item for item in items if item.path not in redundant), key=lambda item: item.start)
         states = {item.ids[0]: item for item in inventory.states(folder)}
-        # Parents come first. Of a forged file a parent may come later: nothing goes round in a circle.
+        # Parents come first. In a forged file a parent may come later, but this never loops.
         parents: dict[str, str] = {}
         used: dict[str, float] = {}
         for item in items:
             for name, parent in zip(item.ids, (item.parent, *item.ids), strict=False):
                 parents.setdefault(name, parent)
                 used[name] = math.inf if name in open_ids else max(used.get(name, 0.0), item.used)
-        # How far each segment is from its newest state, and by which child the conversation goes on.
+        # How far each segment is from its newest state, and which child continues the conversation.
         steps: dict[str, int] = {}
         goes_on: dict[str, str] = {}
         for name, parent in reversed(parents.items()):
@@ -201,13 +202,14 @@ def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> I
                 goes_on[parent] = name
                 used[parent] = max(used[parent], used[name])
                 steps.pop(parent, None)
-                # What an open path left behind on another branch is not its newest.
+                # A state that an open path left on another branch is not its newest.
                 if name in steps and (name in open_ids or parent not in open_ids):
                     steps[parent] = steps[name] + 1
-        # What follows the first boundary, up to which others share, is a conversation.
+        # A conversation is what follows the first boundary, up to which others share.
         cuts = frozenset().union(*(item.cuts for item in items))
         shared, left = set[str](), set[str]()
-        # How many states lead to each segment with its own, and how many segments it is from the one before.
+        # For each segment: how many states its path has, itself included, and the number of segments since
+        # the previous state.
         numbers: dict[str, int] = {}
         gaps: dict[str, int] = {}
         for name, parent in parents.items():
@@ -220,8 +222,8 @@ def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> I
         for name, state in states.items():
             distance = max(steps.get(name, 1), int(name in left))
             if distance:
-                # By the distance, so that gaps grow with it. Where many go at once, the power of two that
-                # divides its number keeps some of them.
+                # Divided by the distance, so that gaps grow with it. The power of two that divides a state's
+                # number keeps some of them when many are deleted at once.
                 number, weeks = numbers.get(name, 0), max(now - state.used, 0.0) / WEEK_SECONDS
                 saved = gaps.get(name, 0) * (number & -number) / distance
                 older.append((saved / max(state.size, 1) * 0.5**weeks, state))
@@ -240,9 +242,9 @@ def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> I
 
 
 def remove(removals: Iterable[Removal]) -> int:
-    """Carry removals out, whole files first: what is shortened is written anew and needs room.
+    """Carry removals out, whole files first: shortening rewrites a file and needs space.
 
-    Returns the bytes that came free. Raises the first `OSError`, after everything has been tried.
+    Returns the bytes freed. Raises the first `OSError`, after everything has been tried.
     """
     removals, freed, problems = list(removals), 0, []
     for removal in sorted(removals, key=lambda removal: removal.keep > 0):
@@ -251,7 +253,7 @@ def remove(removals: Iterable[Removal]) -> int:
         except OSError as error:
             problems.append(error)
     for folder in {removal.path.parent for removal in removals}:
-        with contextlib.suppress(OSError):  # it may be gone
+        with contextlib.suppress(OSError):  # the folder may be gone
             folder.flush()
     if problems:
         raise problems[0]
@@ -259,14 +261,14 @@ def remove(removals: Iterable[Removal]) -> int:
 
 
 def _deleted(path: Location) -> int:
-    """Raises `PermissionError` for a name that this program gives to no file that may go."""
+    """Raises `PermissionError` for a name that chatcli does not give to files it may delete."""
     if not inventory.is_ours(path.name) and not files.UNNAMED_FILE.fullmatch(path.name):
         raise PermissionError(errno.EPERM, f"{path} is not a file of chatcli's")
     return inventory.removed(path)
 
 
 def _shortened(removal: Removal) -> int:
-    """Write a file anew without its end. If that fails, all of it goes."""
+    """Rewrite a file without its end, or delete it if that fails."""
     before = _size(removal.path)
     try:
         kept = shorten(removal.path.parent.parent, removal.path, removal.keep)

@@ -1,4 +1,4 @@
-"""Lists and verifies the files of checkpoints: what each holds, and what is wrong with it."""
+"""Lists and verifies checkpoint files: what each contains, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from chatcli.store.segments.catalog import (
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Container
 
 KINDS: tuple[Kind, ...] = ("rows", "state")
-# The folder of what is being written.
+# The folder for files being written.
 TEMPORARY = "tmp"
 MODEL_NAME = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one model's checkpoints take on disk (bytes). `damaged_bytes` were set aside."""
+    """One model's disk use in bytes. `damaged_bytes` are of files that were set aside."""
 
     fingerprint: str
     rows_files: int
@@ -52,8 +52,8 @@ class Usage:
 class Item:
     """A file of rows or of a state, and the ids of its segments.
 
-    `used` is when it was last used, in seconds since the epoch. `parent` is the segment before its first, and
-    `start` where that begins, in tokens: of rows. `cuts` are the ids that are on the way to a boundary.
+    `used` is when it was last used, in seconds since the epoch. For rows, `parent` is the segment before the
+    first, `start` the position where the first begins, and `cuts` the ids of segments that end at cuts.
     """
 
     path: Location
@@ -67,7 +67,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Problem:
-    """A file that is not what its name says."""
+    """A file whose contents do not match its name."""
 
     path: Location
     reason: str
@@ -86,7 +86,7 @@ def models(sessions: Path | Location) -> list[Location]:
         return []
     except NotADirectoryError:
         if kv.parent.is_folder():
-            return []  # something else is in the place of `kv`
+            return []  # `kv` is not a folder
         raise
 
 
@@ -108,7 +108,7 @@ def shards(folder: Location) -> list[Location]:
 
 
 def usage(sessions: Path | Location) -> list[Usage]:
-    """What each model's checkpoints take in a sessions folder. Raises `OSError`."""
+    """The disk use of each model's checkpoints in a sessions folder. Raises `OSError`."""
     usages = []
     for folder in models(sessions):
         sizes: dict[str, list[int]] = {f".rows{SUFFIX}": [], f".state{SUFFIX}": [], DAMAGED: []}
@@ -131,37 +131,37 @@ def usage(sessions: Path | Location) -> list[Usage]:
 
 
 def holds_several(name: str) -> bool:
-    """Whether a file's name is that of several segments' rows."""
+    """Whether a file's name is that of a joined rows file."""
     parts = ROWS_NAME.fullmatch(name)
     return parts is not None and parts[2] != parts[3]
 
 
 def clear(sessions: Path | Location) -> int:
-    """Delete every checkpoint in a sessions folder, and nothing else. Returns the bytes that came free."""
+    """Delete every checkpoint in a sessions folder, and nothing else. Returns the bytes freed."""
     with files.explained(f"delete the checkpoints in {sessions}"):
         root, freed = Location.of(sessions), 0
         with contextlib.suppress(FileNotFoundError):
-            root.names()  # raises for a file or a folder that is closed
+            root.names()  # raises if `kv` is a file or unreadable
         for model in models(root):
             shared = [*shards(model), model / TEMPORARY]
             for folder in shared:
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     freed += sum(removed(folder / name) for name in folder.names() if is_ours(name))
             for folder in (*shared, model, root / "kv"):
-                with contextlib.suppress(OSError):  # what is not ours stays, and what is being written
+                with contextlib.suppress(OSError):  # other people's files and files being written stay
                     folder.rmdir()
     return freed
 
 
 def is_ours(name: str) -> bool:
-    """Whether this program gives such a name to a file of a model."""
+    """Whether chatcli gives such names to a model's files."""
     return catalog.last_id(name) is not None or any(
         pattern.fullmatch(name) for pattern in (catalog.DAMAGED_NAME, files.TEMPORARY_FILE)
     )
 
 
 def removed(path: Location) -> int:
-    """Remove a file. Returns its bytes. Another process may have been first. Raises `OSError`."""
+    """Remove a file and return its bytes; 0 if another process was faster. Raises `OSError`."""
     with contextlib.suppress(FileNotFoundError):
         size = path.stat().st_size
         path.unlink()
@@ -170,7 +170,7 @@ def removed(path: Location) -> int:
 
 
 def total_bytes(sessions: Path | Location) -> int:
-    """All that the checkpoints take, unfinished files included. Raises `OSError`."""
+    """The bytes of all checkpoints, including unfinished files. Raises `OSError`."""
     size = 0
     for model in models(sessions):
         for folder in (*shards(model), model / TEMPORARY):
@@ -182,7 +182,7 @@ def total_bytes(sessions: Path | Location) -> int:
 
 
 def states(folder: Location) -> Iterator[Item]:
-    """One model's states, by their names."""
+    """One model's states, read from their names."""
     for path, entry in entries(folder):
         if name := STATE_NAME.fullmatch(entry.name):
             with contextlib.suppress(FileNotFoundError):
@@ -191,9 +191,9 @@ def states(folder: Location) -> Iterator[Item]:
 
 
 def rows(folder: Location) -> Iterator[Item | Problem]:
-    """One model's rows files by their headers, and those whose headers are damaged.
+    """One model's rows files, read from their headers, and those whose headers are damaged.
 
-    A file that cannot be read now is left out.
+    Files that cannot be read now are left out.
     """
     for path, entry in entries(folder):
         if entry.name.endswith(f".rows{SUFFIX}"):
@@ -206,16 +206,16 @@ def rows(folder: Location) -> Iterator[Item | Problem]:
 
 
 def read_rows(path: Location) -> Item:
-    """A rows file by its header. Raises `SegmentDamaged` and `OSError`."""
+    """Describe a rows file from its header. Raises `SegmentDamaged` and `OSError`."""
     with Container(path) as file:
         facts, metadata = file.facts(), file.metadata
         if _checked_kind(file) != "rows" or "parent" not in metadata:
-            raise SegmentDamaged("it is not rows")
-        # The id of a single segment is taken on trust, so that its tokens need not be read.
+            raise SegmentDamaged("it does not contain rows")
+        # A single segment's id is trusted, so that its tokens need not be read.
         ends, cuts = catalog.segment_ends(file), catalog.cuts_of(file)
         ids = [metadata.get("id", "")] if len(ends) == 1 else catalog.segment_ids(file)
     if path.name != catalog.rows_name(path.name[:NAME_DIGITS], ids[0], ids[-1]):
-        raise SegmentDamaged("it is under another file's name")
+        raise SegmentDamaged("it has another file's name")
     return Item(
         path,
         facts.st_size,
@@ -230,7 +230,7 @@ def read_rows(path: Location) -> Item:
 def _checked_kind(file: Container) -> Kind:
     metadata = file.metadata
     if (metadata.get("format"), metadata.get("version")) != (SEGMENT_FORMAT, SEGMENT_VERSION):
-        raise SegmentDamaged("it is no segment of this format")
+        raise SegmentDamaged("it is not a segment of this format")
     if metadata.get("fingerprint") != file.path.parent.parent.name:
         raise SegmentDamaged("it belongs to another model")
     for kind in KINDS:
@@ -240,11 +240,11 @@ def _checked_kind(file: Container) -> Kind:
 
 
 def verify(sessions: Path | Location) -> Iterator[Problem]:
-    """Read every byte of every checkpoint and give the files that are damaged. Raises `OSError`."""
+    """Read every byte of every checkpoint and yield the damaged files. Raises `OSError`."""
     for folder in models(sessions):
         for path, _ in entries(folder):
             if catalog.last_id(path.name) is None:
-                continue  # it is set aside already, or none of ours
+                continue  # already set aside, or not ours
             try:
                 with Container(path) as file:
                     _check_metadata(file)
@@ -267,11 +267,11 @@ def _check_metadata(file: Container) -> None:
         first_tokens = catalog.stored_tokens(file)[: catalog.segment_ends(file)[0] - int(metadata["start"])]
         name = catalog.rows_name(catalog.key(metadata["parent"], first_tokens), ids[0], ids[-1])
         if metadata["id"] != ids[-1]:
-            raise SegmentDamaged("its id is not that of its tokens")
+            raise SegmentDamaged("its id does not match its tokens")
     if path.name != name or path.parent.name != name[:2]:
-        raise SegmentDamaged("it is under another file's name")
+        raise SegmentDamaged("it has another file's name")
     try:
         json.loads(metadata["scalars"] if kind == "state" else "{}")
         int(metadata["start"]), float(metadata["seconds"])
     except (ValueError, RecursionError) as error:
-        raise SegmentDamaged("its metadata is not numeric") from error
+        raise SegmentDamaged("its metadata is not a number") from error

@@ -1,10 +1,10 @@
 """Joins the small files at the end of a path into one.
 
-Many small files cost more to open than to read. So files are joined as in a log-structured merge
-tree (O'Neil and others, 1996): whenever the last `FANOUT` files of a path hold about equally many
-segments, they become one. A row is rewritten at most `log(segments, FANOUT)` times, and a path has
-at most `FANOUT - 1` files of each size, until a file is large enough to be worth opening by itself.
-What was written of a long segment while it was read becomes one file as soon as all of it is there.
+Many small files cost more to open than to read. So files are joined as in a log-structured merge tree (O'Neil
+and others, 1996): whenever the last `FANOUT` files of a path hold about equally many segments, they become
+one. A row is rewritten at most `log(segments, FANOUT)` times, and a path has at most `FANOUT - 1` files of
+each size, until files are so large that opening them does not matter. The parts of a long segment that were
+written during its prefill become one file once it is complete.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from chatcli.store.segments.rows import Piece, Rows, joined
 from chatcli.store.segments.token_path import TokenPath
 
 FANOUT = 8
-# A path that ends in fewer small files than these is left so.
+# A path that ends in fewer small files is not joined.
 MIN_SMALL_FILES = 6
 MAX_JOINED_BYTES = 64 << 20
 
@@ -49,18 +49,19 @@ def join_small_files(
     *,
     last: bool = False,
 ) -> int:
-    """Join the last files of a path if there are enough: the joined one is written, then they go.
+    """Join the last files of a path if there are enough: write the joined one, then delete them.
 
-    What leads to the path's first boundary stays by itself, since other conversations share it, and so do
-    files that hold segments of other paths. `last`: nothing more is written soon, so a few small files are
-    enough. Returns the bytes written. Raises `OSError` and `SegmentDamaged`; nothing is lost then.
+    The segments up to the path's first boundary are not joined with others, because other conversations share
+    them, nor are files that hold segments of other paths. `last`: nothing more will be written soon, so fewer
+    files are enough. Returns the bytes written. Raises `OSError` and `SegmentDamaged`, and then loses
+    nothing.
     """
     own = list(takewhile(lambda file: file.whole, reversed(located)))[::-1]
     sizes = [file.path.stat().st_size for file in own]
     starts = list(accumulate((file.segments for file in located), initial=0))[:-1][len(located) - len(own) :]
     number = sum(start >= path.last_start for start in starts)
     if number < 2 or sum(sizes[-number:]) > MAX_JOINED_BYTES:
-        # A long segment is one, into however many it was cut.
+        # All parts of a long segment count as one.
         counts = [
             max(len(path.upto(start + file.segments).after(start).boundaries), 1)
             for start, file in zip(starts, own, strict=True)
@@ -89,11 +90,11 @@ def join_small_files(
 
 
 def files_to_join(segments: Sequence[int], sizes: Sequence[int]) -> int:
-    """How many files at the end become one, by the number of segments in each and their bytes."""
+    """How many files at the end to join, given the number of segments and bytes of each."""
     number = joined_segments = 0
     while True:
         level = _level(joined_segments or segments[-1]) if segments else 0
-        # What is joined already counts as one file of the next level.
+        # The files to join so far count as one file of the next level.
         needed = FANOUT - 1 if joined_segments else FANOUT
         before = segments[: len(segments) - number][-needed:]
         if len(before) < needed or any(_level(count) != level for count in before):
@@ -105,7 +106,7 @@ def files_to_join(segments: Sequence[int], sizes: Sequence[int]) -> int:
 
 
 def small_files(segments: Sequence[int], sizes: Sequence[int]) -> int:
-    """How many files of fewer than `FANOUT` segments end a path; 0 if they are not worth joining."""
+    """How many files of fewer than `FANOUT` segments a path ends with; 0 if they are not worth joining."""
     number = len(list(takewhile(lambda count: count < FANOUT, reversed(segments))))
     fits = sum(sizes[len(sizes) - number :]) <= MAX_JOINED_BYTES
     return number if number >= MIN_SMALL_FILES and fits else 0
@@ -120,7 +121,7 @@ def _level(segments: int) -> int:
 
 
 def _joined(rows: Rows, ends: Sequence[int]) -> list[bytes | memoryview]:
-    """The content of a file of these rows, whose segments end at `ends`."""
+    """The content of a file with these rows, whose segments end at `ends`."""
     first, last = rows.pieces[0].file.metadata, rows.pieces[-1].file.metadata
     tokens = [token for piece in rows.pieces for token in stored_tokens(piece.file)[: piece.count]]
     tensors = {name: Tensor.of(joined(rows, name), rows.dtype(name)) for name in rows.names}
@@ -137,7 +138,7 @@ def _joined(rows: Rows, ends: Sequence[int]) -> list[bytes | memoryview]:
 
 
 def shorten(folder: Location, path: Location, keep: int) -> Location:
-    """Write a rows file anew with its first `keep` segments only, then drop it.
+    """Replace a rows file by one with only its first `keep` segments. Returns the new file.
 
     Raises `OSError` and `SegmentDamaged`.
     """
@@ -150,7 +151,7 @@ def shorten(folder: Location, path: Location, keep: int) -> Location:
         file.metadata["id"] = ids[keep - 1]
         used = path.stat().st_mtime
         new = path.with_name(rows_name(path.name[:NAME_DIGITS], ids[0], ids[keep - 1]))
-        # No reserve: the old file goes.
+        # Without a reserve, because the old file is deleted next.
         files.write_once(new, _joined(rows, ends), folder / "tmp", reserve=0)
         new.set_times((used, used))
     if new != path:

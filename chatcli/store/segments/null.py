@@ -1,4 +1,4 @@
-"""The store of a process that keeps no checkpoints (`--no-cache`): it has nothing and takes nothing."""
+"""The store of a process without checkpoints (`--no-cache`): reads and writes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chatcli.store.segments.token_path import TokenPath
 
 
 class NullStore:
-    """Answers as a `SegmentStore` does that has nothing and whose folder cannot be written."""
+    """Behaves like an empty `SegmentStore` whose folder cannot be written."""
 
     problem: str | None = None
     unwritten = upkeep_bytes = 0

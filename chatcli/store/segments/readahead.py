@@ -1,6 +1,6 @@
-"""Reads a conversation's newest checkpoint into the system's page cache before it is needed.
+"""Reads a conversation's newest checkpoint into the system's page cache before the model needs it.
 
-Files are found by their names alone. One that cannot be read is left to whoever needs it.
+Files are found by their names alone. Read errors are ignored here; the later read reports them.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pathlib import Path
 from chatcli.conversation.tree import Conversation
 from chatcli.files import Location
 
-# Linux reads no more than its read-ahead size for one call of posix_fadvise, by default this much.
+# One call of posix_fadvise on Linux reads at most the read-ahead size; this is its default.
 ADVISED_BYTES = 128 << 10
 READ_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
 class NeededSegments:
-    """The segments that a model's replies on a path are made of, the newest first."""
+    """The segments of a model's replies on a path, newest first."""
 
     fingerprint: str
     segments: list[str]
 
 
 def needed(conversation: Conversation, model: str) -> NeededSegments | None:
-    """What `model`'s last reply on the head's path says that it needs; None if there is no such."""
+    """The segments that the records of `model`'s replies on the head's path name; None if there are none."""
     records = [entry.record for entry in conversation.path()]
     own = [record for record in records if record.get("model") == model and record.get("segments")]
     fingerprint = own[-1].get("fingerprint") if own else None
@@ -42,7 +42,7 @@ def needed(conversation: Conversation, model: str) -> NeededSegments | None:
 
 def paths(sessions: Path, needed: NeededSegments) -> list[Location]:
     """The files to read: the newest state on disk, then the rows, the newest first."""
-    # It imports NumPy, which the prompt need not wait for.
+    # Imports NumPy, which must not delay the prompt.
     from chatcli.store.segments import catalog
 
     folder = catalog.model_folder(sessions, needed.fingerprint)
@@ -50,8 +50,8 @@ def paths(sessions: Path, needed: NeededSegments) -> list[Location]:
     states = (on_disk.get(catalog.state_name(name)) for name in needed.segments)
     newest = next((path for path in states if path is not None), None)
     rank = {name[: catalog.NAME_DIGITS]: number for number, name in enumerate(needed.segments)}
-    # Of the files that begin with the same segment, the one that reaches furthest on this path. A
-    # file that ends on another path may hold a part of this one.
+    # Of the files that begin with the same segment, take the one that reaches furthest on this path. A file
+    # that ends on another path may contain a part of this one.
     best: dict[str, tuple[int, Location]] = {}
     for name, path in on_disk.items():
         if (parts := catalog.ROWS_NAME.fullmatch(name)) and parts[2] in rank:
@@ -62,7 +62,7 @@ def paths(sessions: Path, needed: NeededSegments) -> list[Location]:
 
 
 def read(files: Iterable[Location], stop: threading.Event) -> None:
-    """Bring files into the system's cache, until `stop` is set."""
+    """Read files into the system's cache until `stop` is set."""
     for path in files:
         with contextlib.suppress(OSError):
             _read(path, stop)
@@ -82,7 +82,7 @@ def _read(path: Location, stop: threading.Event) -> None:
 
 
 def begin(sessions: Path, needed: NeededSegments, stop: threading.Event) -> threading.Thread:
-    """Find and read the files on a thread of its own, which keeps no process alive."""
+    """Find and read the files on a daemon thread."""
     thread = threading.Thread(
         target=lambda: read(paths(sessions, needed), stop), name="chatcli-readahead", daemon=True
     )

@@ -1,7 +1,7 @@
 """Reads the rows of a path of segments from several files as if they were one.
 
-Rows lie along the last axis but one. They are read straight into their destination, and checksums
-are computed from the bytes that arrived there.
+Rows lie along the second-to-last axis. They are read straight into their destination, and checksums are
+computed from the bytes there.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.catalog import TOKENS
 from chatcli.store.segments.container import Array, Buffers, Container, storage
 
-# No prefill takes longer: a file that says so, or says no number, is not believed.
+# No prefill takes longer: larger values in files, or values that are not numbers, are ignored.
 MAX_SECONDS = 1e7
 
 
 class Block(NamedTuple):
-    """The `rows` of a file's tensor that are wanted, and where they begin in the joined array."""
+    """The `rows` to read of a file's tensor, and where they begin in the joined array."""
 
     name: str
     rows: slice
@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """`count` tokens of an open file that holds `length`, after the first `skip` of them."""
+    """`count` tokens of an open file with `length` tokens, after the first `skip`."""
 
     file: Container
     count: int
@@ -42,33 +42,33 @@ class Piece:
         return block.rows == slice(0, self.length)
 
     def cut(self, block: Block) -> Array:
-        """The block, of a tensor that is read and checked whole."""
+        """The block's rows, from a tensor that is read and checked whole."""
         stored = self.file.read(block.name)
         return stored.array()[..., block.rows, :]
 
 
 class Rows:
-    """Open files that hold the rows of consecutive tokens, in order."""
+    """Open files with the rows of consecutive tokens, in order."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        """Raises `SegmentDamaged` if the files do not hold the same kind of rows."""
+        """Raises `SegmentDamaged` if the files do not contain the same kind of rows."""
         self.pieces = list(pieces)
         self.count = sum(piece.count for piece in pieces)
         for piece in self.pieces:
             tensors, others = piece.file.tensors, self.pieces[0].file.tensors
             if tensors.keys() != others.keys():
-                raise SegmentDamaged("it holds other arrays than the segments before it")
+                raise SegmentDamaged("its arrays differ from those of the segments before it")
             for name in tensors.keys() - {TOKENS}:
                 shape, other = tensors[name].shape, others[name].shape
                 same_type = tensors[name].dtype == others[name].dtype
-                # All dimensions but the number of rows.
+                # All dimensions except the number of rows.
                 same_shape = (*shape[:-2], *shape[-1:]) == (*other[:-2], *other[-1:])
                 if not (same_type and same_shape and len(shape) > 1 and shape[-2] == piece.length):
                     raise SegmentDamaged(f"its {name} does not fit the segments before it")
 
     @property
     def seconds(self) -> float:
-        """What prefilling these tokens took."""
+        """How long prefilling these tokens took."""
         return sum(prefill_seconds(piece.file.metadata) * piece.count / piece.length for piece in self.pieces)
 
     @property
@@ -85,9 +85,9 @@ class Rows:
         return (*before, self.count if length is None else length, last)
 
     def blocks(self, lengths: Mapping[str, int]) -> Iterator[tuple[Piece, list[Block]]]:
-        """What each file has for arrays of so many rows: all of its rows, or the newest that fit.
+        """The rows of each file for arrays of `lengths` rows: all of them, or the newest that fit.
 
-        In an array with more rows they come first.
+        In a longer array they come first.
         """
         start = 0
         for piece in self.pieces:
@@ -101,9 +101,9 @@ class Rows:
             start += piece.count
 
     def copy(self, into: Mapping[str, Array]) -> None:
-        """Read the rows into these arrays, as `blocks` has them, each file from its beginning to its end.
+        """Read the rows into these arrays at the places given by `blocks`, each file from start to end.
 
-        Raises `SegmentDamaged` or `OSError`; what `into` holds then is undefined.
+        Raises `SegmentDamaged` or `OSError`, and then leaves undefined contents in `into`.
         """
         if not all(array.flags.c_contiguous for array in into.values()):
             raise ValueError("rows are copied into contiguous arrays")
@@ -139,7 +139,7 @@ def prefill_seconds(metadata: Mapping[str, str]) -> float:
 
 
 def _buffers(array: Array, start: int, end: int) -> Buffers:
-    """The rows `start` to `end` of a contiguous array as its bytes, head by head."""
+    """The bytes of rows `start` to `end` of a contiguous array, head by head."""
     row = array.shape[-1] * array.itemsize
     if not row or start == end:
         return []

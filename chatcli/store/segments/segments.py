@@ -1,7 +1,7 @@
 """Reads and writes checkpoints as a tree of immutable segment files.
 
-FORMAT.md has the names and the layout. No file is trusted: whatever is wrong with one is a
-`SegmentDamaged` with the reason, which callers treat as a miss.
+FORMAT.md defines names and layout. No file is trusted: any fault raises `SegmentDamaged` with the reason,
+which callers treat as a miss.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from chatcli.store.segments.rows import Piece, Rows, prefill_seconds
 from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 from chatcli.threads.executor import SerialExecutor
 
-# Another process may join files after they were located and before they are opened.
+# How often to look again, because another process may join files after they were located.
 ATTEMPTS = 3
-# The states at a path's end that stay however quickly they are computed again: so many, and of small ones as
-# many as take `NEWEST_STATE_BYTES`. Of those that `SMALL_STATES` fit there, there is one at every boundary.
+# How many states at ends of paths stay even if recomputing them is fast: this many, or more small ones, up to
+# `NEWEST_STATE_BYTES`. If `SMALL_STATES` of them fit there, every boundary gets one.
 NEWEST_STATES, SMALL_STATES = 4, 16
-# When a folder that could not be written is tried again.
+# How long to wait before writing to a folder again that could not be written.
 RETRY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Increment:
-    """What a cache gained over the last `count` segments of `path`, and the prefill seconds that it took.
+    """What a cache gained over the last `count` segments of `path`, and the seconds of their prefill.
 
-    `rows` are those of the segments' tokens; `state` and `scalars` are the whole state at the end.
+    `rows` belong to the segments' tokens; `state` and `scalars` are the whole state at the end.
     """
 
     path: TokenPath
@@ -76,16 +76,16 @@ class Increment:
 
     @property
     def segments(self) -> TokenPath:
-        """The segments that the rows are of."""
+        """The segments that the rows belong to."""
         return self.path.after(len(self.path) - self.count)
 
 
 class SegmentStore:
-    """The segments of one model in one folder, written on a thread of its own.
+    """The segments of one model in one folder, written on a separate thread.
 
-    `written` is called on that thread after each write, with its bytes and its path. `written_bytes` is
-    all that was written so far, joined files included; `upkeep_bytes` is what was written for no turn since
-    that was last taken: joined files, and states at conversations' ends.
+    `written` is called on that thread after each write, with its bytes and its path. `written_bytes` counts
+    everything written so far, including joined files; `upkeep_bytes` counts what was written outside of turns
+    since it was last read: joined files, and states at the ends of conversations.
     """
 
     def __init__(
@@ -97,10 +97,10 @@ class SegmentStore:
         newest_bytes: int = NEWEST_STATE_BYTES,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """`recompute_seconds` is how long computing a state again may take that is not kept.
+        """A state is kept if computing it again would take longer than `recompute_seconds`.
 
-        The newest states stay in any case, up to `newest_bytes`. A folder that could not be written is tried
-        again after `retry_seconds`.
+        The newest states always stay, up to `newest_bytes`. After a failed write the folder is tried again
+        after `retry_seconds`.
         """
         self.fingerprint = fingerprint
         self.location = catalog.model_folder(folder, fingerprint)
@@ -115,7 +115,7 @@ class SegmentStore:
         self._queued: dict[Kind, set[str]] = {"rows": set(), "state": set()}
         self._newest: TokenPath | None = None
         self._recompute_seconds, self._newest_bytes = recompute_seconds, newest_bytes
-        # What the prefill of segments took, by id.
+        # The prefill seconds of segments, by id.
         self._seconds: dict[str, float] = {}
         self._state_bytes = 0
         with contextlib.suppress(OSError):
@@ -124,9 +124,9 @@ class SegmentStore:
     # Lookup
 
     def depth(self, path: TokenPath, *, stateful: bool, in_memory: Collection[str] = ()) -> int:
-        """How many leading segments can be restored: the last of them with state if `stateful`.
+        """How many leading segments can be restored; if `stateful`, the last of them must have a state.
 
-        `in_memory` are the ids of segments whose states need not be read.
+        `in_memory` are the ids of segments whose states are in memory.
         """
         ids = [segment.id for segment in path][: covered(locate(self.location, path))]
         while stateful and ids and not (ids[-1] in in_memory or self.has_state(ids[-1])):
@@ -134,7 +134,7 @@ class SegmentStore:
         return len(ids)
 
     def shared_tokens(self, path: TokenPath) -> int:
-        """How many tokens of a path some rows on disk begin with, wherever they can be restored."""
+        """How many leading tokens of a path have rows on disk, whether or not they can be restored there."""
         depth = covered(locate(self.location, path))
         end = path.upto(depth).end
         if depth == len(path):
@@ -151,7 +151,7 @@ class SegmentStore:
     # Reading
 
     def rows(self, path: TokenPath) -> Rows:
-        """The rows of a path, open: close them. A damaged file is set aside.
+        """Open the rows of a path; the caller closes them. A damaged file is set aside.
 
         Raises `SegmentDamaged` with the reason, also if rows are missing.
         """
@@ -166,7 +166,7 @@ class SegmentStore:
                     opened.callback(pieces[-1].file.close)
                     depth += located.segments
                 if depth < len(path):
-                    continue  # files may have been joined while one folder after the other was listed
+                    continue  # files may have been joined while the folders were listed
                 try:
                     rows = Rows(pieces)
                 except SegmentDamaged as error:
@@ -178,7 +178,7 @@ class SegmentStore:
         raise SegmentDamaged("evicted or deleted")
 
     def _piece(self, located: RowsFile, run: TokenPath) -> Piece:
-        """The rows of `run`, open, if that is what the file holds. Raises `SegmentDamaged`."""
+        """Open the rows of `run`, if the file contains them. Raises `SegmentDamaged`."""
         file = Container(located.path)
         try:
             self._check(file, "rows", parent=run.root, start=str(run[0].start))
@@ -189,7 +189,7 @@ class SegmentStore:
             if ends[: len(run)] != [segment.end for segment in run] or tokens[:count] != list(
                 run.tokens[run[0].start : run.end]
             ):
-                raise SegmentDamaged("its tokens are not the conversation's")
+                raise SegmentDamaged("its tokens differ from the conversation's")
             speed = prefill_seconds(file.metadata) / len(tokens)
             for segment in run:
                 self._seconds.setdefault(segment.id, speed * (segment.end - segment.start))
@@ -211,7 +211,7 @@ class SegmentStore:
 
     @contextlib.contextmanager
     def _explained(self, path: Location) -> Iterator[None]:
-        """Set a damaged file aside; every failure to read is a `SegmentDamaged` with its reason."""
+        """Translate every read failure to `SegmentDamaged` with its reason, and set a damaged file aside."""
         try:
             yield
         except SegmentDamaged as error:
@@ -223,7 +223,7 @@ class SegmentStore:
             raise SegmentDamaged(f"unreadable: {error.strerror}") from error
 
     def lendable(self, path: TokenPath, step: int, depth: int = 0) -> int:
-        """How many tokens, in multiples of `step`, another path shares with this one after `depth`."""
+        """How many tokens after `depth`, a multiple of `step`, another path shares with this one."""
         most = self._sharing_most(path, step, depth)
         return 0 if most is None else most.count - most.count % step
 
@@ -235,7 +235,7 @@ class SegmentStore:
         return most if most is not None and most.count >= step else None
 
     def rows_of_other_path(self, path: TokenPath, step: int, depth: int = 0) -> Rows | None:
-        """The rows of these tokens, open: close them. None where there are none, or they are damaged."""
+        """Open the rows of these tokens; the caller closes them. None if they are missing or damaged."""
         most = self._sharing_most(path, step, depth)
         if most is None:
             return None
@@ -271,7 +271,7 @@ class SegmentStore:
                 file.check()
 
     def set_aside_rows(self, rows: Rows) -> None:
-        """Set the files of open rows aside: they are whole, but do not fit the model."""
+        """Set the files of open rows aside: they are intact, but do not fit the model."""
         for piece in rows.pieces:
             set_aside(piece.file.path)
 
@@ -280,7 +280,7 @@ class SegmentStore:
         set_aside(catalog.state_path(self.location, segment.id))
 
     def set_aside_all(self, path: TokenPath) -> None:
-        """Set a path's files aside: they are whole, but do not fit the model."""
+        """Set a path's files aside: they are intact, but do not fit the model."""
         for located in locate(self.location, path):
             set_aside(located.path)
         for segment in path:
@@ -294,22 +294,22 @@ class SegmentStore:
                 path.set_times()
 
     def tokens_of(self, ids: Sequence[str]) -> list[int]:
-        """The tokens of a path of segments from their ids alone, as far as they are on disk."""
+        """The tokens of a path from its segment ids alone, as far as they are on disk."""
         return catalog.tokens_of(self.location, ids)
 
-    # Which states stay
+    # Which states are kept
 
     def took(self, path: TokenPath, seconds: float) -> None:
-        """Note the prefill seconds of a path's last segment: what computing a state behind it again takes."""
+        """Note the prefill seconds of a path's last segment."""
         self._seconds[path.id] = seconds
 
     def is_due(self, path: TokenPath, seconds: float, size: int | None = None) -> bool:
-        """Whether the state at the end of a path is worth its `size`, in bytes, of a model that has states.
+        """Whether to write the state at the end of a path, of `size` bytes.
 
-        It is where computing it again from the last state would take too long; at the end of a beginning
-        that other conversations share; and where it is small (`size` None: it may be any). States on the
-        way that go once their long segment is complete do not count.
-        `seconds` is what the prefill of the path's last segment took.
+        Yes if recomputing it from the last state would take too long, at the first boundary, which other
+        conversations share, and if it is small (`size` None: ignore the size). States at cuts that are
+        deleted once their long segment is complete do not count as the last state. `seconds` is how long the
+        prefill of the path's last segment took.
         """
         *before, last = path
         self.took(path, seconds)
@@ -317,7 +317,7 @@ class SegmentStore:
             self._state_bytes = size
             if size * SMALL_STATES <= self._newest_bytes:
                 return True
-        if path.root == root_id(self.fingerprint) and path.beginning == len(path) and not last.on_the_way:
+        if path.root == root_id(self.fingerprint) and path.beginning == len(path) and not last.ends_at_cut:
             return True
         for segment in reversed(before):
             if seconds > self._recompute_seconds:
@@ -328,16 +328,17 @@ class SegmentStore:
         return seconds > self._recompute_seconds
 
     def _thin(self, path: TokenPath) -> None:
-        """A state was written: the one that no longer is among the newest goes, if it is quickly computed.
+        """After a state was written, delete the one that is no longer among the newest, if recomputing is
+        fast.
 
-        So is, from the one before it, whatever comes before the next one. Those on the way to a boundary are
-        none of the newest.
+        That is, if everything from the state before it up to the next one can be recomputed in time. States
+        at cuts do not count among the newest.
         """
-        if path[-1].on_the_way:
+        if path[-1].ends_at_cut:
             return
         kept = max(NEWEST_STATES, self._newest_bytes // max(self._state_bytes, 1))
-        # The depths of the states, newest first, to the one before the first that is not among the newest.
-        # Those up to the first boundary, which others share, are none of them: the root stands for them.
+        # The depths of the states, newest first, up to the one before the first that is not among the newest.
+        # Those up to the first boundary, which others share, do not count: the root stands for them.
         depths: list[int] = []
         at_boundaries = 0
         for depth in range(len(path), path.beginning, -1):
@@ -345,7 +346,7 @@ class SegmentStore:
                 depths.append(depth)
                 if at_boundaries > kept:
                     break
-                at_boundaries += not path[depth - 1].on_the_way
+                at_boundaries += not path[depth - 1].ends_at_cut
         else:
             depths.append(0)
         if at_boundaries > kept:
@@ -363,10 +364,10 @@ class SegmentStore:
         return [depth for depth in depths if path[depth - 1].id not in self._queued["rows"]]
 
     def put(self, increment: Increment, *, rows_missing: bool | None = None) -> int:
-        """Queue an increment for writing, rows before state. Returns the bytes that it will take.
+        """Queue an increment for writing, rows before state. Returns the bytes it will take.
 
-        Its arrays are read on the writer's thread, later: they must not change. A file that is on
-        disk already is not written again and takes nothing. `rows_missing` None: look it up.
+        The writer thread reads its arrays later: they must not change. A file that is already on disk is not
+        written again and counts as 0 bytes. `rows_missing` None: look it up.
         """
         if rows_missing is None:
             rows_missing = len(increment.path) in self.missing(increment.path)
@@ -404,7 +405,7 @@ class SegmentStore:
         if kind == "state":
             return {**metadata, "scalars": increment.scalars}
         ends = [segment.end for segment in increment.segments]
-        cuts = [segment.end for segment in increment.segments if segment.on_the_way]
+        cuts = [segment.end for segment in increment.segments if segment.ends_at_cut]
         return {**metadata, **catalog.ends_metadata(ends, cuts)}
 
     def _tensors(self, increment: Increment, kind: Kind) -> Tensors:
@@ -427,9 +428,9 @@ class SegmentStore:
             self.written_bytes += size
             if self._retry_at < math.inf:
                 self.problem, self._retry_at = None, math.inf
-            if kind == "rows" and not path[-1].on_the_way:
+            if kind == "rows" and not path[-1].ends_at_cut:
                 self._join_small_files(path)
-                # States that only an interrupted prefill of this long segment needed go.
+                # Delete states that only an interrupted prefill of this long segment would have needed.
                 for segment in path.segments[path.last_start :]:
                     if not segment.keeps_state:
                         catalog.state_path(self.location, segment.id).unlink(missing_ok=True)
@@ -439,7 +440,7 @@ class SegmentStore:
                 self._written(size or size_of(tensors, metadata), path)
         except OSError as error:
             self.give_up(f"{self.folder} cannot be written: {error.strerror}")
-            # Files that are open elsewhere in the process are closed soon: the disk is fine.
+            # Too many files are open in this process: the disk is fine, and they will be closed soon.
             is_out_of_files = error.errno in (errno.EMFILE, errno.ENFILE)
             self._retry_at = time.monotonic() + (0.0 if is_out_of_files else self._retry_seconds)
         finally:
@@ -450,7 +451,7 @@ class SegmentStore:
         return self.problem is not None and time.monotonic() < self._retry_at
 
     def give_up(self, reason: str) -> None:
-        """Write nothing more, and say why once."""
+        """Stop writing, and report why once."""
         self.problem = self.problem or f"checkpoints are off, {reason}"
 
     def _join_small_files(self, path: TokenPath, *, last: bool = False) -> None:
@@ -461,7 +462,7 @@ class SegmentStore:
                 self.written_bytes += size
                 self.upkeep_bytes += size
         except FileNotFoundError:
-            return  # another process joined or evicted them first
+            return  # another process has joined or evicted them
         except SegmentDamaged:
             self.set_aside_damaged(path)
 
@@ -475,24 +476,24 @@ class SegmentStore:
         return not self._queued["rows"].isdisjoint(path.ids)
 
     def flush(self) -> None:
-        """Wait until everything that is queued is on disk, or `problem` says why it is not."""
+        """Wait until everything queued is on disk, or `problem` says why it is not."""
         pending, self._pending = self._pending, []
         for job in pending:
             job.result()
 
     def take_problem(self) -> str | None:
-        """Why nothing more is written, at the first call since."""
+        """Why writing stopped, once: None on later calls."""
         problem, self._problem_taken = (None if self._problem_taken else self.problem), bool(self.problem)
         return problem
 
     def tidy(self) -> None:
-        """Join the small files at the end of the newest path: nothing more is written soon."""
+        """Join the small files at the end of the newest path, because nothing more will be written soon."""
         if self._newest is not None:
             self._pending.append(self._writer.submit(self._tidy, self._newest))
 
     def _tidy(self, path: TokenPath) -> None:
         if self.problem is None:
-            with contextlib.suppress(OSError):  # nothing new would be lost by it
+            with contextlib.suppress(OSError):  # no new data is lost
                 self._join_small_files(path, last=True)
 
     def close(self) -> None:
@@ -506,7 +507,7 @@ def _ids(increment: Increment, kind: Kind) -> list[str]:
 
 
 def set_aside(path: Location) -> None:
-    """Move a file out of the way, so that the next turn writes it anew. A folder is none of ours."""
+    """Rename a file, so that the next turn writes it again. A folder is not ours and stays."""
     with contextlib.suppress(OSError):
         if path.is_folder():
             return

@@ -1,9 +1,9 @@
-"""A prompt's tokens, cut into segments that are named by hashes of what leads to them.
+"""A prompt's tokens, divided into segments whose ids are hashes of everything up to their end.
 
-A segment's id is a hash of its parent's id and its tokens, as in git's commits and in vLLM's hashed
-prefix blocks. So a conversation's path through the store follows from its tokens alone, and
-conversations that begin alike share segments with no bookkeeping. What lies between two boundaries is
-one segment, or several where it is long: see `cuts`.
+A segment's id is a hash of its parent's id and its tokens, as in git's commits and vLLM's hashed prefix
+blocks. So a conversation's path through the store follows from its tokens alone, and conversations with the
+same beginning share segments without bookkeeping. The tokens between two boundaries are one segment, or
+several if there are many: see `cuts`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import takewhile
 
 from chatcli.store.segments import cuts
 
-# How ids are computed: a change would make every checkpoint another one.
+# The version of how ids are computed. A change would invalidate every checkpoint.
 IDS_VERSION = 1
 
 
@@ -24,15 +24,15 @@ IDS_VERSION = 1
 class Segment:
     """Tokens [start, end) of a prompt, and the id of the checkpoint that they lead to.
 
-    It ends `on_the_way` to a boundary, or at one. `keeps_state`: not at every cut on the way there is a
-    state.
+    It ends at a boundary or, if `ends_at_cut`, at a cut. `keeps_state`: whether a state may be kept at its
+    end, which is not so at every cut.
     """
 
     id: str
     parent: str
     start: int
     end: int
-    on_the_way: bool = False
+    ends_at_cut: bool = False
     keeps_state: bool = True
 
 
@@ -40,9 +40,8 @@ class Segment:
 class TokenPath:
     """Consecutive segments of a prompt, and all of the prompt's tokens.
 
-    `root` is the id that the first segment begins from. The tokens may go on after the last segment:
-    that tail is run in every turn and never stored. A path's length is its number of segments, its
-    depth in the tree.
+    `root` is the parent of the first segment. There may be tokens after the last segment: this tail is run in
+    every turn and never stored. A path's length is its number of segments, which is its depth in the tree.
     """
 
     root: str
@@ -58,10 +57,10 @@ class TokenPath:
         known: TokenPath | None = None,
         distance: int = 0,
     ) -> TokenPath:
-        """The path that `boundaries` (token positions, increasing) cut `tokens` into.
+        """The path of `tokens` with these `boundaries` (increasing token positions).
 
-        What is longer than `distance` (0: never) is cut on its way. What the path begins with as `known`
-        does is taken from there: no hash is computed twice.
+        Longer segments are cut at every `distance` (0: never). Segments shared with `known` are taken from
+        it, so that no hash is computed twice.
         """
         ends: list[tuple[int, bool, bool]] = []
         start = 0
@@ -81,9 +80,9 @@ class TokenPath:
             ids = [segment.id for segment, _ in pairs]
         segments: list[Segment] = []
         parent, start = root, 0
-        for number, (end, on_the_way, keeps_state) in enumerate(ends):
+        for number, (end, ends_at_cut, keeps_state) in enumerate(ends):
             identifier = ids[number] if number < len(ids) else segment_id(parent, tokens[start:end])
-            segments.append(Segment(identifier, parent, start, end, on_the_way, keeps_state))
+            segments.append(Segment(identifier, parent, start, end, ends_at_cut, keeps_state))
             parent, start = identifier, end
         return cls(root, tokens, tuple(segments))
 
@@ -101,7 +100,7 @@ class TokenPath:
         return replace(self, segments=self.segments[:depth])
 
     def after(self, depth: int) -> TokenPath:
-        """What follows the first `depth` segments."""
+        """The path after the first `depth` segments."""
         return TokenPath(self.upto(depth).id, self.tokens, self.segments[depth:])
 
     @property
@@ -120,20 +119,20 @@ class TokenPath:
 
     @property
     def boundaries(self) -> list[int]:
-        """The boundaries of the prompt that the path passes: the ends that are not on the way to one."""
-        return [segment.end for segment in self.segments if not segment.on_the_way]
+        """The boundaries on the path: the ends of segments that are not cuts."""
+        return [segment.end for segment in self.segments if not segment.ends_at_cut]
 
     @property
     def beginning(self) -> int:
-        """The depth of the first boundary; all of the path if there is none."""
-        depths = (number for number, segment in enumerate(self.segments, start=1) if not segment.on_the_way)
+        """The depth of the first boundary; the path's length if there is none."""
+        depths = (number for number, segment in enumerate(self.segments, start=1) if not segment.ends_at_cut)
         return next(depths, len(self.segments))
 
     @property
     def last_start(self) -> int:
-        """The depth at which the last long segment begins: what comes after it is on the way to its end."""
+        """The depth at which the last long segment begins: the segments after it are its parts."""
         depth = max(len(self.segments) - 1, 0)
-        while depth and self.segments[depth - 1].on_the_way:
+        while depth and self.segments[depth - 1].ends_at_cut:
             depth -= 1
         return depth
 
@@ -148,7 +147,7 @@ class TokenPath:
 
 
 def root_id(fingerprint: str) -> str:
-    """The id that every conversation with this model and these cache settings begins from."""
+    """The parent of every conversation's first segment, for this model and these cache settings."""
     return hashlib.sha256(f"chatcli:{IDS_VERSION}:{fingerprint}".encode()).hexdigest()
 
 
@@ -174,10 +173,11 @@ def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
 
 
 def usable_boundaries(positions: Iterable[int], prompt_length: int, least: int = 1) -> list[int]:
-    """`positions` made increasing, at least `least` tokens from the start, and short of the prompt.
+    """The `positions` that can be boundaries: increasing, at least `least`, and before the prompt's end.
 
-    One token must always remain to run, so no boundary lies beyond `prompt_length - 1`. Of two that do not
-    increase the later one counts: the earlier is of a prompt that went on otherwise.
+    One token must always remain to run, so the last possible boundary is `prompt_length - 1`. If two
+    positions do not increase, the later one counts, because the earlier belongs to a prompt that continued
+    differently.
     """
     kept: list[int] = []
     for position in reversed(list(positions)):

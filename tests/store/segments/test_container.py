@@ -130,7 +130,7 @@ def test_a_missing_tensor_or_metadata_key_is_damage(tmp_path: Path) -> None:
     with Container(Location.of_file(tmp_path / "file")) as file:
         with pytest.raises(SegmentDamaged, match="it has no b"):
             file.read("b")
-        with pytest.raises(SegmentDamaged, match="it does not tell its id"):
+        with pytest.raises(SegmentDamaged, match="it does not state its id"):
             file.metadata["id"]
 
 

@@ -88,7 +88,7 @@ def test_at_least_four_fifths_of_what_prompts_share_have_a_state(last: int) -> N
 def test_a_path_is_cut_between_its_boundaries() -> None:
     path = long_path(PROMPT, [4, 37, 40])
     assert [(4, False), (14, True), (24, True), (34, True), (37, False), (40, False)] == [
-        (segment.end, segment.on_the_way) for segment in path
+        (segment.end, segment.ends_at_cut) for segment in path
     ]
     assert ([4, 37, 40], 1, 5) == (path.boundaries, path.beginning, path.last_start)
     assert (1, 3) == (path.upto(5).last_start, path.after(2).beginning)

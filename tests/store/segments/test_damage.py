@@ -116,9 +116,9 @@ def test_state_in_the_place_of_rows_is_damage(store: SegmentStore) -> None:
         ({"parent": "0" * 64}, "its parent belongs"),
         ({"parent": None}, "its parent belongs"),
         ({"id": "0" * 64}, "its id belongs"),
-        ({"ends": "[3, 4]"}, "its tokens are not the conversation's"),
+        ({"ends": "[3, 4]"}, "its tokens differ from the conversation's"),
         ({"ends": "[5]"}, "its tokens are not as many as it says"),
-        ({"ends": None}, "it does not tell its ends"),
+        ({"ends": None}, "it does not state its ends"),
         ({"ends": "[0, 4]"}, "it does not say where its segments end"),
     ],
 )
@@ -136,7 +136,7 @@ def test_rows_with_wrong_metadata_and_a_valid_digest_are_damage(
     [
         ({"end": "5"}, "its end belongs"),
         ({"id": None}, "its id belongs"),
-        ({"scalars": None}, "it does not tell its scalars"),
+        ({"scalars": None}, "it does not state its scalars"),
     ],
 )
 def test_a_state_with_wrong_metadata_and_a_valid_digest_is_damage(
