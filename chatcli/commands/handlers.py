@@ -28,6 +28,7 @@ from chatcli.commands.results import (
     PlainText,
     Quit,
     Result,
+    Search,
     Stats,
     Stream,
     Tree,
@@ -54,6 +55,7 @@ from chatcli.settings.values import (
 )
 from chatcli.store.sessions import search as searching
 from chatcli.store.sessions.images import Gallery
+from chatcli.store.sessions.search import Hit, SearchResult
 from chatcli.text import shorten
 
 # Sessions and matches that a list shows.
@@ -150,19 +152,39 @@ def _turn_number(word: str) -> int | None:
 
 @command(
     "search",
-    "WORDS",
+    "[WORDS]",
     "find in all sessions",
     group="Sessions",
     example='/search "olive oil" lisbon',
     read_only=True,
 )
 def search(chat: LiveChat, argument: str) -> Result:
-    """Find the messages of all sessions that contain every word. Quoted words are one phrase."""
-    if not (words := searching.split(argument)):
-        raise WrongArgument
+    """List the messages of all sessions that contain every word, to go to one. Quoted words are a phrase."""
     folder = chat.session.folder
-    matches = searching.newest(searching.find(folder.folder, words), words, MAX_LISTED)
-    return replace(matches, all_command=folder.command("search --all", *words))
+
+    def find(query: str) -> SearchResult:
+        words = searching.split(query)
+        matches = searching.newest(searching.find(folder.folder, words), words, MAX_LISTED)
+        return replace(matches, all_command=folder.command("search --all", *words))
+
+    return Search(argument, find)
+
+
+def go_to_hit(chat: LiveChat, hit: Hit) -> Result:
+    """Continue after the turn of a search's hit, in its session.
+
+    Opened again before the next message, that session is where it was.
+    """
+    notes = chat.resume(hit.session) if hit.session != chat.session.name else []
+    conversation = chat.session.conversation
+    end = hit.entry
+    while replies := [each for each in conversation.children(end) if each.message.role != "user"]:
+        end = replies[-1].id
+    if end == conversation.head:
+        return Opened(hit.session, conversation, notes)
+    chat.session.move_head(end, saved=False)
+    said = f"Now after turn {hit.turn}. What came later stays in /tree."
+    return Opened(hit.session, conversation, notes, said)
 
 
 @command("export", "[md|html|json] FILE", "write to a file", group="Sessions", example="/export talk.md")

@@ -79,6 +79,14 @@ class Transcript:
 
 
 @dataclass(frozen=True)
+class Search:
+    """A search of all sessions: the query as it was typed, and what `find` returns for another one."""
+
+    query: str
+    find: Callable[[str], SearchResult]
+
+
+@dataclass(frozen=True)
 class Tree:
     name: str
     conversation: Conversation
@@ -170,6 +178,7 @@ Result = (
     | ClipboardText
     | PanelMode
     | Context
+    | Search
     | SearchResult
     | Quit
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from prompt_toolkit.formatted_text import FormattedText
 
 from chatcli.conversation.images import Image
+from chatcli.store.sessions.search import Hit
 from chatcli.tui.text.console import INDENT
 from chatcli.tui.text.fit import first_words, fit
 
@@ -23,7 +24,7 @@ class Submission:
     """A message or a command, from Enter on.
 
     `text` is what was written, `expanded_text` the same with the files that it names, `display_text`
-    with labels for long pastes, `images` those that it names.
+    with labels for long pastes, `images` those that it names. `hit` is where a search leads to.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Submission:
     display_text: str
     is_command: bool = False
     images: tuple[Image, ...] = ()
+    hit: Hit | None = None
 
 
 class SubmissionQueue(list[Submission]):

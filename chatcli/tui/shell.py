@@ -327,6 +327,8 @@ class Shell:
     def _execute(self, submission: Submission) -> Outcome:
         if submission.is_command:
             self._cancel_edit()
+            if submission.hit is not None:
+                return handlers.go_to_hit(self._chat, submission.hit)
             return registry.run(self._chat, submission.text)
         text, title = submission.expanded_text, submission.text
         head = self._chat.session.head
@@ -386,6 +388,8 @@ class Shell:
             self._start_job(stream)
         elif isinstance(result, results.Tree):
             self._run_full_screen(self._choose_entry())
+        elif isinstance(result, results.Search):
+            self._run_full_screen(self._choose_hit(result))
         elif isinstance(result, results.Listing):
             self._run_full_screen(self._choose_session())
         elif isinstance(result, results.ClipboardText):
@@ -553,7 +557,8 @@ class Shell:
 
         def look_up() -> results.Result | None:
             try:
-                return registry.run(self._chat, line)
+                result = registry.run(self._chat, line)
+                return result.find(result.query) if isinstance(result, results.Search) else result
             except ChatcliError as error:
                 return results.PlainText(str(error))
             except KeyboardInterrupt:
@@ -589,6 +594,14 @@ class Shell:
         if name is not None:
             command = f"/resume {name}"
             self._queue.insert(0, Submission(command, command, command, is_command=True))
+
+    async def _choose_hit(self, search: results.Search) -> None:
+        from chatcli.tui.pickers.search import choose_hit
+
+        hit = await choose_hit(search.query, search.find)
+        if hit is not None:
+            command = f"/resume {hit.session}"
+            self._queue.insert(0, Submission(command, command, command, is_command=True, hit=hit))
 
     def _show_thinking(self) -> None:
         """Open or close the thinking of the reply that is coming; without one, show all that there was."""

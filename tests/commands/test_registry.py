@@ -10,7 +10,7 @@ import pytest
 
 from chatcli.commands import handlers, registry
 from chatcli.commands.registry import ELSEWHERE, all_commands, completions, find, is_command
-from chatcli.commands.results import PlainText, Quit
+from chatcli.commands.results import Opened, PlainText, Quit, Search
 from chatcli.conversation.tree import Message
 from chatcli.errors import UsageError
 from chatcli.session.background import BackgroundWork
@@ -122,8 +122,6 @@ def test_a_command_without_an_argument_takes_none(chat: Chat, known: registry.Co
 @pytest.mark.parametrize(
     ("line", "usage"),
     [
-        ("/search", "/search WORDS"),
-        ('/search ""', "/search WORDS"),
         ("/import", "/import FILE"),
         ("/export", "/export [md|html|json] FILE"),
         ("/export md", "/export [md|html|json] FILE"),
@@ -143,6 +141,22 @@ def test_a_wrong_argument_is_answered_with_the_usage(chat: Chat, line: str, usag
     with pytest.raises(UsageError) as refused:
         registry.run(chat, line)
     assert f"Usage: {usage}" == str(refused.value)
+
+
+def test_a_hit_of_a_search_is_gone_to_at_the_end_of_its_turn(tmp_path: Path) -> None:
+    folder = SessionFolder(tmp_path)
+    with folder.create("dog", model=None, system=None) as session:
+        for number, text in enumerate(("two pears", "yes", "three plums", "no")):
+            session.append(Message("assistant" if number % 2 else "user", text), session.conversation.head)
+    chat = Chat(folder, "dog")
+    result = registry.run(chat, "/search pears")
+    assert isinstance(result, Search)
+    hit = result.find(result.query).hits[0]
+    opened = handlers.go_to_hit(chat, hit)
+    assert isinstance(opened, Opened) and "Now after turn 1. What came later stays in /tree." == opened.said
+    assert ["two pears", "yes"] == [entry.message.content for entry in chat.session.conversation.path()]
+    # Opened again before the next message, the session is where it was.
+    assert 4 == len(folder.read("dog").conversation.path())
 
 
 def test_clear_begins_a_new_conversation_as_in_other_tools() -> None:

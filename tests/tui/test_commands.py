@@ -16,7 +16,7 @@ from tests.support.window import Window, prompt_is_back, send_line
 # What is given to a command that wants something, and a part of the answer where that is known.
 ARGUMENTS = {
     "branch": ("1 aside", "aside · 1 turn"),
-    "search": ("biscuit", "turn 1 · you"),
+    "search": ("biscuit", "· turn 1 · you"),
     "export": ("talk.json", "Written to ~/talk.json."),
     "import": ("words.json", "words · 2 turns"),
     "new": ("", "A new conversation begins"),

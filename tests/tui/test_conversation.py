@@ -364,7 +364,9 @@ def test_line_by_line_without_drawing(chatcli: Program) -> None:
 def test_an_export_and_a_search_from_the_chat(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
         send_message(terminal, "My dog is called Biscuit.")
-        run_command(terminal, "/search biscuit", "talk  turn 1 · you")
+        send_message(terminal, "It likes to swim.")
+        pick(terminal, "/search biscuit", "talk · turn 1 · you", ENTER)
+        terminal.wait_for("Now after turn 1. What came later stays in /tree.")
         run_command(terminal, "/export talk.json", "Written to ~/talk.json.")
         run_command(terminal, "/export talk.json", "talk.json is there already.")
         terminal.wait_for("› Say something")

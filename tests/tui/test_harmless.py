@@ -50,7 +50,7 @@ def test_nothing_that_others_wrote_is_acted_on(models: Path, tmp_path: Path) -> 
         window.wait_for(f"said {SHOWN}")
         assert f"› asked {SHOWN}" in window.text()
         assert SHOWN in command_output(window, "/system")
-        assert f"asked {SHOWN}" in command_output(window, "/search asked")
+        whole_screen(window, "/search asked", f"asked {SHOWN}", f"asked {SHOWN}")
         assert "␛" in send_line(window, "what is in @notes.txt ?")
         whole_screen(window, "/tree", f"1 › asked {SHOWN}", f"said {SHOWN}")
         whole_screen(window, "/resume", "bad␛]0;owned␇", f"asked {SHOWN}")

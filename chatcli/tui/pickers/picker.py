@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 import wcwidth
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, FilterOrBool
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -91,6 +92,7 @@ class PickerRows(ABC, Generic[T]):
 
     title: str
     enter_label: str
+    filter_hint = "type to filter"
     preview_scrolls = True
     # The columns at the right of the rows: name, columns taken, the width of a row from which it is shown.
     COLUMNS: Sequence[tuple[str, int, int]] = ()
@@ -141,8 +143,9 @@ class PickerRows(ABC, Generic[T]):
 class Picker(Generic[T]):
     """What is selected, what is in sight and what is being asked."""
 
-    def __init__(self, rows: PickerRows[T], selected: int = 0) -> None:
-        self.rows = rows
+    def __init__(self, rows: PickerRows[T], selected: int = 0, query: str = "") -> None:
+        """`query` is the filter to begin with, to which Esc goes back before it leaves."""
+        self.rows, self.first_query = rows, query
         self.selected = selected
         self.question: Question | None = None
         self.notice = ""
@@ -156,7 +159,12 @@ class Picker(Generic[T]):
 
     async def run(self) -> T | None:
         """What was picked, or None. The terminal is as before when this returns."""
-        return await self.app.run_async(pre_run=lambda: self.select(self.selected))
+
+        def begin() -> None:
+            self.select(self.selected)
+            self.query.document = Document(self.first_query)
+
+        return await self.app.run_async(pre_run=begin)
 
     @property
     def width(self) -> int:
@@ -188,12 +196,11 @@ class Picker(Generic[T]):
         self.app.exit(result=None)
 
     def back(self) -> None:
-        """Close the question, else clear the filter, else leave."""
+        """Close the question, else go back to the first filter, else leave."""
         if self.question is not None:
             self.close_question()
-        elif self.query.text:
-            self.query.reset()
-            self._filter()
+        elif self.query.text != self.first_query:
+            self.query.document = Document(self.first_query)
         else:
             self.leave()
 
@@ -366,7 +373,7 @@ def _filter_line(picker: Picker[T]) -> Container:
     """The filter and the headings; while a line is asked for, that line."""
     asking = Condition(lambda: picker.question is not None and not picker.question.yes_or_no)
     empty = Condition(lambda: not picker.query.text)
-    hint = ConditionalProcessor(AfterInput("type to filter", style="class:dim"), empty)
+    hint = ConditionalProcessor(AfterInput(picker.rows.filter_hint, style="class:dim"), empty)
     query = BufferControl(picker.query, [BeforeInput("/ ", style="class:name"), hint])
 
     def headings() -> StyleAndTextTuples:
@@ -393,7 +400,8 @@ def _footer(picker: Picker[T], width: int) -> list[StyleAndTextTuples]:
     if question is not None:
         keys = [("Enter", "save"), ("Esc", "cancel")]
     else:
-        keys = [("Enter", picker.rows.enter_label), ("Esc", "clear" if is_filtered else "leave")]
+        is_first = picker.query.text == picker.first_query
+        keys = [("Enter", picker.rows.enter_label), ("Esc", "leave" if is_first else "clear")]
         keys += [
             (action.label, action.description)
             for action in picker.actions

@@ -106,7 +106,7 @@ class TreeRows(PickerRows[str]):
     def tally(self) -> str:
         total = len(self._nodes)
         if self._query.strip():
-            return f"{sum(not row.is_hint for row in self._rows):,} of {total:,} messages"
+            return f"{sum(not row.is_hint for row in self._rows):,} of {total:,} messages match"
         branches = 1 + sum(len(node.side_branches) for node in self._nodes)
         forks = f" · {branches:,} branches" if branches > 1 else ""
         return f"{count('message', total)}{forks}"

@@ -287,6 +287,11 @@ def _(result: results.PanelMode) -> RenderableType:
 
 
 @renderable.register
+def _(result: results.Search) -> RenderableType:
+    return renderable(result.find(result.query))
+
+
+@renderable.register
 def _(result: search.SearchResult) -> RenderableType:
     """For each hit a line that says where it is, and its excerpt."""
     if not result.hits:

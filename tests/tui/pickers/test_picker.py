@@ -221,7 +221,7 @@ def test_questions_and_replies_are_chosen_apart_and_wide_letters_keep_the_column
 def test_typing_filters_the_messages_and_leads_to_them_by_their_forks(tmp_path: Path) -> None:
     with List(tmp_path, FORKED) as tree:
         tree.press("/BOTTLED wat", tree.is_on("And bottled water?"))
-        assert "1 of 10 messages" in tree.rows()[0]
+        assert "1 of 10 messages match" in tree.rows()[0]
         listed = [row for row in tree.rows()[2:14] if row]
         assert listed[0].startswith("  ●     [start] Flour")
         assert listed[1].startswith("  └─○ 2 › Can I use tap water?")
@@ -256,7 +256,7 @@ def test_a_label_is_typed_kept_and_found(tmp_path: Path) -> None:
         tree.press("no" + ENTER, "The label cannot be kept: the disk is full.")
         tree.press("\x7f\x7foven" + ENTER, tree.is_on("[oven]"))
         assert [["u3r", "oven"]] == tree.kept()
-        tree.press("oven", "1 of 10 messages")
+        tree.press("oven", "1 of 10 messages match")
         tree.press(F2, "Label: oven")
         tree.press(ESCAPE, lambda: "Label:" not in tree.terminal.text())
         tree.press("\x15" + UP, tree.is_on("3 ›"))

@@ -11,13 +11,36 @@ from prompt_toolkit.utils import get_cwidth
 
 from chatcli.conversation.tree import Conversation, Entry, Message, Role
 from chatcli.store.sessions.listing import Summary
-from chatcli.tui.pickers.picker import Matcher, ago
+from chatcli.store.sessions.search import Hit, SearchResult
+from chatcli.tui.pickers.picker import Matcher, Picker, ago
+from chatcli.tui.pickers.search import SearchRows
 from chatcli.tui.pickers.sessions import SessionRows
 from chatcli.tui.pickers.tree import TreeRows, guides, matching_rows, tree_nodes, unfolded_rows
 from chatcli.tui.text.fit import first_words, fit, fit_name, padded, wrapped
 from tests.support.pickers import session_actions
 
 HOSTILE = "a\x1b[31mred\x9b2J\x07\r\u202ebc"
+
+
+def test_a_search_lists_what_holds_the_words_that_are_typed() -> None:
+    hits = [Hit("日本-3", 12, "user", "a", True, f"see the {HOSTILE} dog", 0.0, 1.0, [(8, 11)])] * 3
+
+    async def act() -> SearchRows:
+        rows = SearchRows(lambda query: SearchResult([query], hits if query == "dog" else [], True))
+        picker: Picker[Hit] = Picker(rows)
+        for query, count in (("dog", 3), ("cat", 0), ("dog", 3)):
+            picker.query.text = query
+            assert "searching…" == rows.tally()
+            while rows.tally() == "searching…":
+                await asyncio.sleep(0.01)
+            assert count == rows.count()
+        return rows
+
+    rows = asyncio.run(act())
+    assert "the newest 3 messages" == rows.tally() and hits[0] == rows.choose(0)
+    for width in (8, 20, 37, 48, 77, 127):
+        line = "".join(part[1] for part in rows.line(0, width))
+        assert width == get_cwidth(line) and not any(char in line for char in "\x1b\x9b\x07\r\u202e")
 
 
 def tree(*places: str, head: str | None = None) -> Conversation:
