@@ -41,6 +41,7 @@ from chatcli.cli.options import (
 from chatcli.cli.output import print_json, warn
 from chatcli.cli.process import (
     INTERRUPTED,
+    announce_download,
     approve_and_start_again,
     close,
     is_follower,
@@ -259,6 +260,8 @@ def converse(options: Options, request: SessionRequest, text: str = "") -> None:
     try:
         if interactive:
             chat.model.check_name()
+            if our_ranks().size == 1:
+                announce_download(chat.model)
             run_shell(chat, text, plain=options.plain or not in_terminal)
         else:
             from chatcli.commands import script

@@ -42,11 +42,11 @@ def show_result(result: Result) -> None:
     display.result(result)
 
 
-def confirm(question: str, unasked: str | None) -> None:
+def confirm(question: str, unasked: str | None, refused: str = "Nothing was deleted.") -> None:
     """Ask before what cannot be undone, and leave without a yes. Raises `UsageError` without a terminal.
 
-    `unasked` is the command that does it without a question, None if it is too long to print. Ctrl-C raises
-    `KeyboardInterrupt`.
+    `unasked` is the command that does it without a question, None if it is too long to print. `refused` is
+    said without a yes. Ctrl-C raises `KeyboardInterrupt`.
     """
     if not sys.stdin.isatty():
         how = f": {unasked}" if unasked else ", add --yes."
@@ -62,7 +62,7 @@ def confirm(question: str, unasked: str | None) -> None:
         print(file=sys.stderr)
         raise
     if answer not in ("y", "yes"):
-        print("Nothing was deleted.")
+        print(refused)
         raise typer.Exit(1)
 
 

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 import typer
 
 from chatcli import files
-from chatcli.cli.output import warn
+from chatcli.cli.output import confirm, warn
 from chatcli.errors import ChatcliError, CodeNotTrusted, RankLost
-from chatcli.text import clean_line, decodable
+from chatcli.text import clean_line, decodable, file_size
 from chatcli.tui.terminal import startup
 
 if TYPE_CHECKING:
     from chatcli.api import Chat
     from chatcli.model.ranks import Ranks
     from chatcli.session.live_chat import LiveChat
+    from chatcli.session.model_slot import ModelSlot
     from chatcli.settings.values import Settings
 
 # The exit code of a process that was interrupted.
@@ -147,6 +148,26 @@ def approve_and_start_again(error: CodeNotTrusted) -> None:
 
         own_code.approve(error.model, error.digest)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def announce_download(model: ModelSlot) -> None:
+    """Say how large a model is that will be downloaded, and ask whether to if it does not fit in memory.
+
+    Raises `ModelNotFound`. Exits without a yes.
+    """
+    if (size := model.download_size()) is None:
+        return
+    from chatcli.model import device
+
+    room = model.settings.memory_limit or device.room()
+    about = f"{clean_line(model.name)} is not on this machine: {file_size(size)} to download."
+    if room is None:
+        warn(about)
+    elif size <= room:
+        warn(f"{about} It fits in memory, where a model may take {file_size(room)}.")
+    else:
+        too_large = f"It does not fit in memory, where a model may take {file_size(room)}."
+        confirm(f"{about} {too_large} Download it?", None, refused="Nothing was downloaded.")
 
 
 def is_follower() -> bool:

@@ -34,6 +34,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.file_download import http_get, repo_folder_name
 
 from chatcli import files
+from chatcli.errors import ModelNotFound
 from chatcli.model import hub
 from chatcli.model.hub import FILE_PATTERNS, answer_seconds
 from chatcli.settings.values import EXAMPLE_MODEL
@@ -126,21 +127,36 @@ def main(name: str) -> None:
 def fetch(name: str) -> Path:
     """The folder with all files of `name`, downloaded. Raises `DownloadRefused`."""
     with explained(name):
-        info = HfApi().model_info(name, files_metadata=True, timeout=answer_seconds())
-        files = [
-            file
-            for file in info.siblings or []
-            if any(fnmatch(file.rfilename, pattern) for pattern in FILE_PATTERNS)
-        ]
-        if not any(file.rfilename == "config.json" for file in files):
-            raise DownloadRefused(
-                f"'{name}' is on the hub, but holds no model that MLX can load (no config.json): "
-                "choose another, such as one of mlx-community's."
-            )
+        revision, files = listing(name)
         folder = hub.cache_folder() / repo_folder_name(repo_id=name, repo_type="model")
-        fetch_large(name, str(info.sha), folder, files)
+        fetch_large(name, revision, folder, files)
         # The small files, and the snapshot's folder, which links to all of them by name.
         return Path(snapshot_download(name, allow_patterns=FILE_PATTERNS, etag_timeout=answer_seconds()))
+
+
+def listing(name: str) -> tuple[str, list[Any]]:
+    """The hub's revision of a model, and those of its files that are downloaded. Raises `DownloadRefused`."""
+    info = HfApi().model_info(name, files_metadata=True, timeout=answer_seconds())
+    files = [
+        file
+        for file in info.siblings or []
+        if any(fnmatch(file.rfilename, pattern) for pattern in FILE_PATTERNS)
+    ]
+    if not any(file.rfilename == "config.json" for file in files):
+        raise DownloadRefused(
+            f"'{name}' is on the hub, but holds no model that MLX can load (no config.json): "
+            "choose another, such as one of mlx-community's."
+        )
+    return str(info.sha), files
+
+
+def size(name: str) -> int:
+    """The bytes of a model's files on the hub. Raises `ModelNotFound` with why it cannot be downloaded."""
+    try:
+        with explained(name):
+            return sum(file.size or 0 for file in listing(name)[1])
+    except DownloadRefused as refusal:
+        raise ModelNotFound(str(refusal)) from refusal
 
 
 def fetch_large(name: str, revision: str, folder: Path, files: Sequence[Any]) -> None:

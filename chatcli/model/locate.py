@@ -38,6 +38,18 @@ def check(name: str, *, from_session: bool = False) -> None:
         resolve(name, from_session=from_session)
 
 
+def download_size(name: str, *, from_session: bool = False) -> int | None:
+    """The bytes of a hub model that `resolve` would download; None if it downloads nothing.
+
+    Raises `ModelNotFound`. Asks the hub.
+    """
+    if from_session or _named_folder(name, from_session=False) or hub.find_cached(name) is not None:
+        return None
+    from chatcli.model import download
+
+    return download.size(name)
+
+
 def _named_folder(name: str, *, from_session: bool) -> Path | None:
     """The folder that `name` means; None for a hub name. Raises `ModelNotFound` if it is neither."""
     if name == POCKET:

@@ -119,6 +119,10 @@ class ModelSlot:
             with of_draft_model():
                 locate.check(self.settings.draft_model)
 
+    def download_size(self) -> int | None:
+        """The bytes that loading the model downloads, None if it is here. Raises `ModelNotFound`."""
+        return locate.download_size(self.name, from_session=self._from_session)
+
     def load(self) -> None:
         """Begin to load the model, if that was put off."""
         self._may_load.set()

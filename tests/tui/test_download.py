@@ -11,7 +11,7 @@ import pytest
 from tests.support.hub_server import Hub, serving
 from tests.support.program import Program
 from tests.support.shell import ready
-from tests.support.terminal import CTRL_D, ESCAPE, Terminal
+from tests.support.terminal import CTRL_D, ENTER, ESCAPE, Terminal
 from tests.support.tiny import write_model
 
 NAME = "org/tiny"
@@ -51,3 +51,26 @@ def test_the_shell_shows_the_download_and_leaves_it_with_esc(chatcli: Program, h
         terminal.wait_for(f"The model is {chatcli.model}")
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()
+
+
+def test_a_model_that_does_not_fit_is_downloaded_only_after_a_yes(chatcli: Program, hub: Hub) -> None:
+    environment = chatcli.environment(**hub.settings(chatcli.home))
+    command = [sys.executable, "-m", "chatcli", "-m", NAME, "--memory-limit", "5MB"]
+    with Terminal(command, environment, chatcli.home) as terminal:
+        terminal.wait_for("org/tiny is not on this machine: 9.5 MB to download. It does not fit")
+        terminal.wait_for("Download it? [y/N]")
+        terminal.send(ENTER)
+        terminal.wait_for("Nothing was downloaded.")
+        assert 1 == terminal.wait_for_exit()
+    assert [] == hub.sent("model.safetensors")
+
+
+@pytest.mark.slow
+def test_a_models_size_is_said_before_it_is_downloaded(chatcli: Program, hub: Hub) -> None:
+    environment = chatcli.environment(**hub.settings(chatcli.home))
+    command = [sys.executable, "-m", "chatcli", "-m", NAME]
+    with Terminal(command, environment, chatcli.home) as terminal:
+        terminal.wait_for("org/tiny is not on this machine: 9.5 MB to download. It fits")
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send(CTRL_D)
+        terminal.wait_for_exit()
