@@ -14,14 +14,27 @@ import sys
 import unicodedata
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from chatcli.errors import BadName, FolderError
 from chatcli.text import file_size
 
+
+@dataclass(frozen=True)
+class Streamed:
+    """The content of a file of `size` bytes, made while it is written, anew each time it is asked for."""
+
+    size: int
+    parts: Callable[[], Iterable[bytes | memoryview]]
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        return iter(self.parts())
+
+
 # The content of a file: bytes, or parts of it in order.
-Data = bytes | Sequence[bytes | memoryview]
+Data = bytes | Sequence[bytes | memoryview] | Streamed
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 LONGEST_NAME = 80
@@ -430,7 +443,7 @@ def replace(
     folder's entry flushed. Returns the bytes written. Raises `OSError`.
     """
     parts = [data] if isinstance(data, bytes) else data
-    size = sum(map(len, parts))
+    size = parts.size if isinstance(parts, Streamed) else sum(map(len, parts))
 
     def temporary() -> Location:
         scratch.make_folder()
@@ -443,16 +456,21 @@ def replace(
     return size
 
 
-def create(location: Location, data: bytes, *, through: bool = False) -> None:
-    """Make a new file with this content, whole or not at all. Raises `FileExistsError`."""
+def create(location: Location, data: bytes | Streamed, *, force: bool = False) -> None:
+    """Make a file of the person's with this content, whole or not at all, and on disk.
+
+    Raises `FileExistsError` for one that is there, unless `force`.
+    """
     with contextlib.suppress(OSError):
         sweep(location.parent, UNNAMED_FILE)
-    _put(location, [data], lambda: unnamed(location.parent), Location.link, through)
+    parts = [data] if isinstance(data, bytes) else data
+    place = Location.rename if force else Location.link
+    _put(location, parts, lambda: unnamed(location.parent), place, through=True)
 
 
 def _put(
     location: Location,
-    parts: Sequence[bytes | memoryview],
+    parts: Iterable[bytes | memoryview],
     temporary: Callable[[], Location],
     place: Callable[[Location, Location], None],
     through: bool,
@@ -479,7 +497,7 @@ def unnamed(folder: Location) -> Location:
 
 @contextlib.contextmanager
 def flushed(
-    location: Location, parts: Sequence[bytes | memoryview], *, through: bool = False
+    location: Location, parts: Iterable[bytes | memoryview], *, through: bool = False
 ) -> Iterator[None]:
     """A new file on disk, locked while the block runs: a killed process leaves it without a lock."""
     descriptor = location.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)

@@ -1,9 +1,12 @@
 """The schema of a reply's record, and validation of records from files."""
 
+import contextlib
 import functools
+import platform
 import re
 import types
 from collections.abc import Callable
+from importlib import metadata
 from typing import (
     Annotated,
     Any,
@@ -26,6 +29,15 @@ MAX_COUNT = (1 << 63) - 1
 MAX_NUMBER = 1e300
 # The deepest JSON accepted in an unknown part.
 MAX_DEPTH = 3
+
+
+def program(device: str = "") -> str:
+    """The libraries and the machine that compute here, as a record names them, without importing MLX."""
+    versions = []
+    for name, distribution in (("MLX", "mlx"), ("mlx-lm", "mlx-lm")):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions.append(f"{name} {metadata.version(distribution)}")
+    return ", ".join([*versions, f"{platform.system()} {platform.machine()}", *([device] if device else [])])
 
 
 class Boundaries(TypedDict, total=False):
@@ -88,6 +100,7 @@ class ReplyRecord(TypedDict, total=False):
     tool_calls: list[WrittenCall]
     generated: list[TokenId]
     model: str | None
+    program: str
     fingerprint: Fingerprint
     settled_by: Fingerprint
     segments: list[SegmentId]

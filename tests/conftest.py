@@ -59,6 +59,7 @@ AT_NIGHT = {
     "engine.test_sampling": ("qwen3", "gpt_oss"),
     "turn.test_batch": ("qwen3", "gpt_oss"),
     "turn.test_turn": ("qwen3", "gpt_oss"),
+    "exchange.test_sealed": ("qwen3",),
     "serve.test_engine": ("qwen3", "gpt_oss"),
     "bench.test_race": ("qwen3", "gpt_oss"),
     "checkpoints.test_sideways": ("qwen3", "gpt_oss"),

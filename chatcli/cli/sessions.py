@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -11,23 +12,35 @@ import typer
 
 from chatcli import files
 from chatcli.cli import help
-from chatcli.cli.options import JsonOption, Name, SessionsOption, YesOption, complete_session, session_folder
+from chatcli.cli.options import (
+    CacheLimitOption,
+    JsonOption,
+    Name,
+    SessionsOption,
+    YesOption,
+    complete_session,
+    session_folder,
+    turn_number,
+    value_of,
+)
 from chatcli.cli.output import confirm, print_json, print_sentence, show_result, warn
 from chatcli.commands import results
 from chatcli.conversation.tree import Conversation
-from chatcli.errors import ChatcliError, SessionNotFound, UsageError
+from chatcli.errors import BadName, ChatcliError, SessionExists, SessionNotFound, UsageError
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
 from chatcli.store.sessions import history
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.transcript import recovered
-from chatcli.text import clean, count, decodable, file_size, listed
+from chatcli.text import clean, clean_line, count, decodable, file_size, listed
+from chatcli.tui.render.progress import bytes_bar
 
 NEWEST = 50
 # Sessions that a question names one by one.
 MAX_NAMED = 5
 STDIO = Path("-")
+SEALED_SUFFIX = ".chatcli"
 
 app = typer.Typer()
 history_app = typer.Typer(cls=help.Group, help="Clear what Up and Ctrl-R bring back.", no_args_is_help=True)
@@ -84,15 +97,37 @@ def show(
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a session's conversation."""
-    transcript = session_folder(sessions).read(name)
+    """Print a session's conversation, or that of a sealed file (FILE.chatcli)."""
+    folder, sealed = session_folder(sessions), None
+    if is_sealed_file(folder, name):
+        from chatcli.exchange import sealed as sealing
+
+        with files.explained(f"read {name}"), sealing.opened(files.from_home(name)) as each:
+            transcript, sealed = each.transcript, each.about()
+    else:
+        transcript = folder.read(name)
     for note in recovered(transcript):
         warn(note)
     conversation = transcript.conversation
     if as_json:
-        print_json(as_object(transcript.name, conversation))
-    else:
-        show_result(results.Transcript(transcript.name, conversation, thinking))
+        about = {} if sealed is None else {"sealed": sealed}
+        print_json({**as_object(transcript.name, conversation), **about})
+        return
+    show_result(results.Transcript(transcript.name, conversation, thinking))
+    if sealed is not None:
+        made = " on ".join(filter(None, (sealed["model"], sealed["program"])))
+        kept = f"checkpoints of {count('token', sealed['tokens'])}, {file_size(sealed['bytes'])}"
+        print_sentence(
+            " ".join(filter(None, (f"Sealed, made with {made}: {kept}.", sealed["note"]))), sys.stdout
+        )
+
+
+def is_sealed_file(folder: SessionFolder, name: str) -> bool:
+    """Whether a name means a sealed file, and no session."""
+    with contextlib.suppress(BadName):
+        if folder.exists(files.check_name(name)):
+            return False
+    return name.endswith(SEALED_SUFFIX) or importing.is_sealed(files.from_home(name))
 
 
 def as_object(name: str, conversation: Conversation) -> dict[str, Any]:
@@ -209,27 +244,51 @@ def export(
     thinking: Annotated[
         bool, typer.Option("--thinking", help="With the thinking (JSON always has it).")
     ] = False,
+    at: Annotated[
+        int | None,
+        typer.Option("--at", metavar="TURN", parser=turn_number, help="Up to this turn only."),
+    ] = None,
+    branches: Annotated[
+        bool, typer.Option("--branches", help="Of a sealed file: with the checkpoints of every branch.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
     sessions: SessionsOption = None,
 ) -> None:
-    """Write a session as Markdown, HTML or JSON. JSON has every branch."""
+    """Write a session as Markdown, HTML or JSON, or seal it with its checkpoints (FILE.chatcli).
+
+    JSON and sealed files have every branch.
+    """
     folder = session_folder(sessions)
     transcript, bytes_of = folder.read(name), Gallery(folder.folder).data
     for problem in transcript.problems:
         warn(problem)
     form = exporting.format_of(output.suffix) if format_ is None else format_
     conversation = transcript.conversation
+    if at is not None:
+        conversation = conversation.upto(conversation.end_of_turn(at))
+    if branches and form != "chatcli":
+        raise UsageError("--branches is for sealed files: name one that ends in .chatcli with -o.")
+    if form == "chatcli" and output == STDIO:
+        raise UsageError("A sealed conversation goes into a file: -o NAME.chatcli")
     if form == "json" and output == STDIO:
         print_json(exporting.to_dict(transcript.name, conversation, bytes_of))
+        return
+    path = output.expanduser()
+    if output != STDIO and path.exists() and not force:
+        raise ChatcliError(f"{path} is there already: --force overwrites it.")
+    if form == "chatcli":
+        from chatcli.exchange import sealed
+
+        with bytes_bar("sealing") as progress:
+            sealed.write(
+                path, folder, transcript.name, conversation, branches=branches, force=force, progress=progress
+            )
         return
     text = exporting.text_of(form, transcript.name, conversation, thinking=thinking, bytes_of=bytes_of)
     if output == STDIO:
         sys.stdout.write(text)
         return
-    path = output.expanduser()
-    if path.exists() and not force:
-        raise ChatcliError(f"{path} is there already: --force overwrites it.")
-    exporting.write(path, text, force=force)
+    exporting.write(path, text.encode(), force=force)
 
 
 @app.command("import", cls=help.Command)
@@ -238,17 +297,27 @@ def import_(
         list[Path], typer.Argument(metavar="FILE", help="Exports, or messages; - is standard input.")
     ],
     name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name of the new session.")] = None,
+    cache: Annotated[
+        bool, typer.Option("--cache/--no-cache", help="Of a sealed file: take its checkpoints too.")
+    ] = True,
+    limit: CacheLimitOption = None,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a session from each JSON export, or list of messages with roles (JSON or JSONL)."""
+    """Make a session from each sealed file, JSON export, or list of messages with roles (JSON or JSONL)."""
     if name is not None:
         files.check_name(name)
         if len(names) > 1:
             raise UsageError("--as names one session: give one FILE with it.")
     folder, error = session_folder(sessions), None
+    if name is not None and folder.exists(name):
+        raise SessionExists(f"There is a session '{name}' already: choose another name.")
     for file in names:
         try:
+            if file != STDIO and importing.is_sealed(files.from_home(str(file))):
+                path = files.from_home(str(file))
+                import_sealed(folder, path, name, limit, checkpoints=cache, as_json=as_json)
+                continue
             with files.explained(f"read {file}"):
                 if file == STDIO:
                     data = files.read_at_most(sys.stdin.buffer, files.MAX_IMPORT_BYTES)
@@ -270,6 +339,40 @@ def import_(
         print_sentence(f"{imported}{resume}", sys.stdout)
     if error is not None:
         raise typer.Exit(error.exit_code)
+
+
+def import_sealed(
+    folder: SessionFolder,
+    path: Path,
+    name: str | None,
+    limit: str | None,
+    *,
+    checkpoints: bool,
+    as_json: bool,
+) -> None:
+    """Make a session from a sealed file, and say what of its checkpoints can be used."""
+    from chatcli.exchange import sealed as sealing
+    from chatcli.store.segments import budget
+
+    limit_bytes = value_of("cache_limit", limit)
+    with files.explained(f"read {path}"), sealing.opened(path) as sealed, bytes_bar("importing") as progress:
+        about = sealed.about()
+        if limit_bytes is None:
+            limit_bytes = budget.default_limit(folder.folder)
+        with sealing.unpack(
+            folder, sealed, name, limit=limit_bytes, checkpoints=checkpoints, progress=progress
+        ) as session:
+            turns = len(session.conversation.turns())
+    if as_json:
+        print_json({"session": session.name, "turns": turns, "sealed": about})
+        return
+    print_sentence(f"Imported {count('turn', turns)} as '{session.name}'.", sys.stdout)
+    if about["note"] is not None:
+        print_sentence(about["note"], sys.stdout)
+    elif checkpoints and about["segments"]:
+        kept = f"{count('token', about['tokens'])} ({file_size(about['bytes'])})"
+        print_sentence(f"With the checkpoints of {kept}, for {clean_line(about['model'])}.", sys.stdout)
+    print_sentence(f"To go on with it: {folder.command('resume', session.name)}", sys.stdout)
 
 
 def pick(folder: SessionFolder) -> str | None:

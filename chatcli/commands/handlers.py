@@ -187,9 +187,14 @@ def go_to_hit(chat: LiveChat, hit: Hit) -> Result:
     return Opened(hit.session, conversation, notes, said)
 
 
-@command("export", "[md|html|json] FILE", "write to a file", group="Sessions", example="/export talk.md")
+@command(
+    "export", "[md|html|json|chatcli] FILE", "write to a file", group="Sessions", example="/export talk.md"
+)
 def export(chat: LiveChat, argument: str) -> Result:
-    """Write this conversation to a file, in the format given or told by its ending, else Markdown."""
+    """Write this conversation to a file, in the format given or told by its ending, else Markdown.
+
+    A .chatcli file has its checkpoints too: where it is imported, it goes on at once.
+    """
     first, _, rest = argument.partition(" ")
     form, name = (first, rest.strip()) if first in exporting.FORMATS else (None, argument)
     if not name:
@@ -198,22 +203,44 @@ def export(chat: LiveChat, argument: str) -> Result:
     if form is None and " " in name and not path.suffix:
         raise WrongArgument  # the first word was meant to be a format
     form = form or exporting.format_of(path.suffix)
-    bytes_of = Gallery(chat.session.folder.folder).data
-    text = exporting.text_of(form, str(chat.session.name), chat.session.conversation, bytes_of=bytes_of)
     if not path.suffix:
         path = path.with_name(f"{path.name}.{form}")
-    exporting.write(path, text)
+    session, conversation = chat.session, chat.session.conversation
+    if form == "chatcli":
+        from chatcli.exchange import sealed
+
+        chat.leave()
+        sealed.write(path, session.folder, str(session.name), conversation)
+    else:
+        bytes_of = Gallery(session.folder.folder).data
+        text = exporting.text_of(form, str(session.name), conversation, bytes_of=bytes_of)
+        exporting.write(path, text.encode())
     return PlainText(f"Written to {files.with_tilde(path)}.")
 
 
 @command("import", "FILE", "read from a file", group="Sessions", example="/import talk.json")
 def import_(chat: LiveChat, argument: str) -> Result:
-    """Open an exported conversation, or a JSON list of messages with roles, as a new session."""
+    """Open an exported or sealed conversation, or a JSON list of messages with roles, as a new session."""
     path = files.from_home(argument)
+    if importing.is_sealed(path):
+        return _import_sealed(chat, path)
     with files.explained(f"read {path}"):
         data = files.read_named(path, files.MAX_IMPORT_BYTES)
     imported = importing.save(chat.session.folder, importing.read(data))
     return Opened(imported.name, imported.conversation, chat.switch(imported))
+
+
+def _import_sealed(chat: LiveChat, path: Path) -> Result:
+    from chatcli.exchange import sealed
+    from chatcli.store.segments import budget
+
+    folder, limit = chat.session.folder, chat.model.settings.cache_limit
+    if limit is None:
+        limit = budget.default_limit(folder.folder)
+    with files.explained(f"read {path}"), sealed.opened(path) as opened:
+        session = sealed.unpack(folder, opened, limit=limit)
+        note = opened.foreign_reason
+    return Opened(session.name, session.conversation, [*chat.switch(session), *([note] if note else [])])
 
 
 @command("tree", "", "show all branches", group="Conversation", read_only=True)

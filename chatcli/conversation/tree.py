@@ -152,6 +152,12 @@ class Conversation:
             cursor = entry.parent
         return path[::-1]
 
+    def upto(self, leaf: str | None) -> Conversation:
+        """The entries from the root to `leaf`, the head, as a conversation of its own."""
+        entries = {entry.id: entry for entry in self.path(leaf)} if leaf else {}
+        labels = {entry_id: label for entry_id, label in self.labels.items() if entry_id in entries}
+        return replace(self, entries=entries, head=leaf, labels=labels)
+
     def turns(self, leaf: str | None = None) -> list[Turn]:
         """The path as turns."""
         turns: list[Turn] = []

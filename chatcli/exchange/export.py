@@ -16,12 +16,13 @@ from chatcli import files
 from chatcli.conversation.tree import Conversation, Message, Picture
 from chatcli.errors import FolderError, ImagesRefused, UsageError
 from chatcli.exchange import readable
-from chatcli.files import Location
+from chatcli.files import Location, Streamed
 from chatcli.text import shorten
 
 # What a JSON export says that it is.
 FORMAT, VERSION = "chatcli", 1
-FORMATS = ("md", "html", "json")
+# The last is a sealed conversation (`sealed.py`); the others are text.
+FORMATS = ("md", "html", "json", "chatcli")
 SUFFIXES = {
     "": "md",
     ".md": "md",
@@ -30,6 +31,7 @@ SUFFIXES = {
     ".html": "html",
     ".htm": "html",
     ".json": "json",
+    ".chatcli": "chatcli",
 }
 BytesOf = Callable[[Picture], bytes]
 
@@ -37,7 +39,9 @@ BytesOf = Callable[[Picture], bytes]
 def format_of(suffix: str) -> str:
     """The format that a file's name asks for; Markdown without an ending. Raises `UsageError`."""
     if (form := SUFFIXES.get(suffix.lower())) is None:
-        raise UsageError(f"Cannot export to {shorten(suffix, 20)}. The formats are md, html and json.")
+        raise UsageError(
+            f"Cannot export to {shorten(suffix, 20)}. The formats are md, html, json and chatcli."
+        )
     return form
 
 
@@ -56,25 +60,21 @@ def text_of(
     return render(name, conversation, thinking=thinking)
 
 
-def write(path: Path, text: str, *, force: bool = False) -> None:
+def write(path: Path, data: bytes | Streamed, *, force: bool = False) -> None:
     """Write a file of the person's, whole or not at all and mode 0600; one that is there only by `force`.
 
     A link, a device or a pipe is written to where it leads. Raises `FolderError`.
     """
-    data = text.encode()
     with files.explained(f"write {path}"):
         real = path.resolve()
         if force and real.exists() and not real.is_file():
-            real.write_bytes(data)
+            with real.open("wb") as file:
+                file.writelines([data] if isinstance(data, bytes) else data)
             return
         if not real.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        location = Location.of_file(real)
-        if force:
-            files.replace(location, data, location.parent, reserve=0, through=True)
-            return
         try:
-            files.create(location, data, through=True)
+            files.create(Location.of_file(real), data, force=force)
         except FileExistsError:
             raise FolderError(f"{path} is there already.") from None
 

@@ -7,11 +7,14 @@ import contextlib
 import datetime
 import hashlib
 import json
+import os
 import re
+import stat
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 from chatcli import files
@@ -32,6 +35,14 @@ TEXT_TYPES = ("text", "input_text", "output_text")
 # Seconds since the epoch of the year 5138: what is later is no time.
 MAX_TIME = 1e11
 ID = re.compile(r"\w{1,128}", re.ASCII)
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a file begins as a sealed conversation does, and no text."""
+    with contextlib.suppress(OSError), files.open_named(path) as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read(9)[4:] == b"\0\0\0\0{"
+    return False
 
 
 @dataclass(frozen=True)
@@ -293,11 +304,5 @@ def save(folder: SessionFolder, imported: Imported, name: str | None = None) -> 
             name, model=conversation.model, system=conversation.system, date=conversation.date
         ) as session,
     ):
-        session.set_template(conversation.effort, conversation.template_args)
-        session.set_settings(conversation.settings)
-        for entry in conversation.entries.values():
-            session.copy(entry)
-        for entry_id, label in conversation.labels.items():
-            session.set_label(entry_id, label)
-        session.move_head(conversation.head)
+        session.fill(conversation)
     return session

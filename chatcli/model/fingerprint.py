@@ -19,6 +19,8 @@ import mlx_lm
 import xxhash
 from mlx.utils import tree_flatten
 
+from chatcli import records
+
 # Keys that do not affect the results. `eos_token_id` may come from generation_config.json.
 NOISE = ("_name_or_path", "transformers_version", "eos_token_id")
 # Unless this variable turns it off, MLX multiplies with fewer bits on a GPU.
@@ -53,6 +55,13 @@ def program() -> str:
     precision = os.environ.get(PRECISION_VARIABLE, "")
     libraries = ("mlx", mx.__version__, "mlx-lm", mlx_lm.__version__)  # type: ignore[attr-defined]
     return " ".join(map(str, (*libraries, *system, device, *names, precision)))
+
+
+def program_name() -> str:
+    """The same as a person reads it, for records."""
+    device = mx.default_device()
+    name = mx.device_info(device).get("device_name", "")
+    return records.program(str(name or device.type).removeprefix("DeviceType."))
 
 
 def _without_noise(config: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ from chatcli.model import (
     own_code,
     sharding,
 )
-from chatcli.model.fingerprint import ProgressCallback
+from chatcli.model.fingerprint import ProgressCallback, program_name
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
 from chatcli.settings.values import DEFAULTS, SETTINGS, ModelOptions, Sampling
@@ -81,7 +81,7 @@ class LoadedModel:
     `sampling` is the model's own, from generation_config.json. `model_options` is how it was loaded.
     `processor` is mlx-lm's image processor (None: it takes no images), `vision` has the images of the
     prompts. `expected` describes the contents of its caches. `plans_attention` is whether MLX plans its
-    attention for each length.
+    attention for each length. `program` names what computes, as `records.program`.
     """
 
     name: str
@@ -96,6 +96,7 @@ class LoadedModel:
     vision: Vision | None = None
     expected: ExpectedCache | None = None
     plans_attention: bool = field(default_factory=device.plans_attention)
+    program: str = field(default_factory=program_name)
 
 
 def load(

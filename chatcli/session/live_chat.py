@@ -15,6 +15,7 @@ from chatcli.errors import FolderError, TemplateRefused, UsageError
 from chatcli.events import Alternatives, Event
 from chatcli.model import vision
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
+from chatcli.session import opening
 from chatcli.session.background import BackgroundWork
 from chatcli.session.model_slot import ModelSlot, absolute
 from chatcli.session.open_session import NO_CONVERSATION, OpenSession
@@ -64,7 +65,8 @@ class LiveChat:
             sampling=settings.sampling,
         )
         self._closing = threading.Event()
-        self._notes = list(recovered(self.session.log.transcript))
+        log = self.session.log
+        self._notes = [*recovered(log.transcript), *opening.read_again(log.conversation)]
         if overridden := self.session.overridden(request.flags):
             self._notes.append(overridden)
         saved, options = self.session.log.conversation, settings.model_options
@@ -107,13 +109,17 @@ class LiveChat:
 
         Returns what `OpenSession.switch` does.
         """
-        self.background.stop()
-        with suppress(FolderError):  # it is a statistic
-            self.session.note_upkeep(self.model.leave())
+        self.leave()
         notes = self.session.switch(file)
         self.session.restore()
         self.model.set_sampling(self.session.sampling)
         return notes
+
+    def leave(self) -> None:
+        """Write what is left to write of the open session's checkpoints."""
+        self.background.stop()
+        with suppress(FolderError):  # it is a statistic
+            self.session.note_upkeep(self.model.leave())
 
     def resume(self, name: str) -> list[str]:
         """Go on with a saved session and the model that it was held with.
@@ -129,7 +135,7 @@ class LiveChat:
         except BaseException:
             file.close()
             raise
-        return notes + self.switch(file)
+        return [*notes, *self.switch(file), *opening.read_again(file.conversation)]
 
     def undo_compaction(self) -> str | None:
         """Go back to the session that was compacted into this one, which is deleted; not once it has gone on.

@@ -9,9 +9,11 @@ from typing import Any
 from chatcli import files
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import SessionNotFound, TurnOutOfRange
+from chatcli.records import ReplyRecord, program
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import Transcript
+from chatcli.text import clean_line
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,18 @@ def open_session(folder: SessionFolder, request: SessionRequest, system: str | N
     return session
 
 
+def read_again(conversation: Conversation) -> list[str]:
+    """A sentence if another machine, or other libraries, have computed what a conversation goes on from.
+
+    It is known without the model, so it is said before that is loaded.
+    """
+    own = (entry.record for entry in reversed(conversation.path()) if entry.record.get("segments"))
+    there, here = next(own, ReplyRecord()).get("program", ""), program()
+    if not there or there.startswith(here):
+        return []
+    return [f"This conversation was held with {clean_line(there)}. Here is {here}: it is read again first."]
+
+
 def save(folder: SessionFolder, session: SessionLog, title: str, model: str) -> SessionFile:
     """A file for a session in which nothing was said yet, named as requested or after `title`."""
     conversation, name = session.conversation, session.name or folder.free_name(slug(title))
@@ -99,9 +113,5 @@ def branch(
     with folder.building(
         new_name, model=before.model, system=before.system, date=before.date, branched_from=name
     ) as branched:
-        branched.set_template(before.effort, before.template_args)
-        branched.set_model_options(before.model_options)
-        branched.set_settings(before.settings)
-        for entry in before.path(leaf):
-            branched.copy(entry)
+        branched.fill(before.upto(leaf))
     return branched

@@ -63,10 +63,7 @@ def _missing_of_conversation(context: TurnContext, prompt: Prompt, plan: Plan) -
         return NOT_SETTLED if is_kept else _why_nothing_was_kept(newest)
     run_by = last.get("settled_by", last.get("fingerprint"))
     if run_by is not None and run_by != context.checkpoints.loaded.fingerprint:
-        before = last.get("model")
-        if before and before != context.checkpoints.loaded.name:
-            return f"the model changed (before: {before})"
-        return "the model, its cache settings or the program changed"
+        return _computed_otherwise(context, last)
     question_end = prompt.boundaries.get(max(prompt.boundaries, default=0) - 2, 0)
     calls, asks = replies[-1].message.tool_calls, prompt.leaf.message.role == "user"
     if calls and asks and 0 < question_end <= plan.start:
@@ -74,6 +71,34 @@ def _missing_of_conversation(context: TurnContext, prompt: Prompt, plan: Plan) -
         return None
     segments = [name for record in records for name in record["segments"]]
     return where_they_part(context, path.tokens, segments, prompt.boundaries)
+
+
+def _computed_otherwise(context: TurnContext, last: ReplyRecord) -> str:
+    """What was another when the reply of this record was made."""
+    loaded, model, there = context.checkpoints.loaded, last.get("model"), last.get("program", "")
+    if model and model != loaded.name:
+        return f"the model changed (before: {model})"
+    if there not in ("", loaded.program):
+        return f"made with {there}; here {loaded.program}"
+    return "the model, its cache settings or the program changed"
+
+
+def read_again(context: TurnContext, prompt: Prompt, tokens: int) -> str | None:
+    """That these many `tokens` of a conversation that another model or machine held are read again, and why.
+
+    None where this one held it, and where that takes no time worth a word.
+    """
+    if tokens < WORTH_TOKENS:
+        return None
+    path = context.conversation.path(prompt.leaf.id)
+    last = next((entry.record for entry in reversed(path) if entry.record.get("segments")), None)
+    loaded = context.checkpoints.loaded
+    if last is None or last.get("settled_by", last.get("fingerprint")) == loaded.fingerprint:
+        return None
+    seconds = context.checkpoints.live.speed.estimate(0, 0.0, tokens)
+    about = f", about {seconds:,.0f} s" if seconds >= 1 else ""
+    why = _computed_otherwise(context, last)
+    return f"{why[0].upper()}{why[1:]}: {tokens:,} tokens are read again{about}."
 
 
 def _why_nothing_was_kept(record: ReplyRecord) -> str:

@@ -57,6 +57,7 @@ def provenance(context: TurnContext, prompt: Prompt) -> ReplyRecord:
     loaded = context.checkpoints.loaded
     return {
         "model": loaded.name,
+        "program": loaded.program,
         "fingerprint": loaded.fingerprint,
         "segments": own_segments(context, prompt.leaf),
         "template": template_key(context),

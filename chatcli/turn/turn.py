@@ -35,7 +35,7 @@ from chatcli.model import vision
 from chatcli.settings.values import Sampling
 from chatcli.text import decodable
 from chatcli.turn.journal import ReplyJournal
-from chatcli.turn.misses import explain
+from chatcli.turn.misses import explain, read_again
 from chatcli.turn.prompt import Prompt, TurnContext, render, render_history, room_left
 from chatcli.turn.record import facts_of, persist
 from chatcli.turn.reply import ReplyCollector
@@ -85,7 +85,12 @@ def answer(
     what there is of the reply on disk.
     """
     record = TurnRecord(context.session.name, context.conversation.turn_count(prompt.leaf.id))
-    yield from prefill(context, prompt, record, cancelled)
+    for event in prefill(context, prompt, record, cancelled):
+        yield event
+        if isinstance(event, PrefixMatched) and (
+            notice := read_again(context, prompt, record.prefilled_tokens)
+        ):
+            yield Notice(notice)
     siblings = len(context.conversation.children(prompt.leaf.id))
     sampling = context.sampling.shifted(siblings)
     collector = reply_collector(context, prompt, sampling, record)

@@ -6,6 +6,7 @@ lacks: checksums, locked and flushed files, and reading into existing arrays.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -103,32 +104,39 @@ def pieces(tensors: Tensors, metadata: Mapping[str, str]) -> list[bytes | memory
     header's digest into the header.
     """
     buffers = {name: tensor.raw().data for name, tensor in tensors.items()}
-    sums = "".join(xxhash.xxh3_64_hexdigest(buffers[name]) for name in sorted(buffers))
-    header = _header(tensors, metadata, sums)
-    header = header.replace(_digest_item(NO_DIGEST), _digest_item(_digest(header)), 1)
-    return [header, *(buffers[name] for name in _file_order(tensors))]
+    sums = {name: xxhash.xxh3_64_hexdigest(buffer) for name, buffer in buffers.items()}
+    return [header(tensors, metadata, sums), *(buffers[name] for name in file_order(tensors))]
 
 
 def size_of(tensors: Tensors, metadata: Mapping[str, str]) -> int:
     """The length of `pack` in bytes, without reading a tensor."""
-    header = _header(tensors, metadata, "0" * SUM_DIGITS * len(tensors))
-    return len(header) + sum(map(_length, tensors.values()))
+    return len(_header(tensors, metadata, "0" * SUM_DIGITS * len(tensors))) + sum(
+        map(_length, tensors.values())
+    )
 
 
-def _file_order(tensors: Tensors) -> list[str]:
+def header(
+    tensors: Mapping[str, Tensor | TensorInfo], metadata: Mapping[str, str], sums: Mapping[str, str]
+) -> bytes:
+    """What comes before the tensors of a file, which follow in `file_order`; `sums` are theirs by name."""
+    text = _header(tensors, metadata, "".join(sums[name] for name in sorted(tensors)))
+    return text.replace(_digest_item(NO_DIGEST), _digest_item(_digest(text)), 1)
+
+
+def file_order(tensors: Mapping[str, Tensor | TensorInfo]) -> list[str]:
     """The largest types first, as the library orders them, so that each tensor is aligned."""
     return sorted(tensors, key=lambda name: (-storage(tensors[name].dtype).itemsize, name))
 
 
-def _length(tensor: Tensor) -> int:
+def _length(tensor: Tensor | TensorInfo) -> int:
     return math.prod(tensor.shape) * storage(tensor.dtype).itemsize
 
 
-def _header(tensors: Tensors, metadata: Mapping[str, str], sums: str) -> bytes:
+def _header(tensors: Mapping[str, Tensor | TensorInfo], metadata: Mapping[str, str], sums: str) -> bytes:
     """A safetensors header without its digest: its length in 8 bytes, then JSON, padded to whole 8 bytes."""
     entries: dict[str, Any] = {"__metadata__": {**metadata, "sums": sums, "digest": NO_DIGEST}}
     end = 0
-    for name in _file_order(tensors):
+    for name in file_order(tensors):
         tensor, start = tensors[name], end
         end += _length(tensor)
         code, shape = CODES[tensor.dtype], list(tensor.shape)
@@ -166,10 +174,11 @@ class TensorInfo(NamedTuple):
 class Container:
     """An open file. Raises `SegmentDamaged` if its header is damaged, `OSError` as `open` does."""
 
-    def __init__(self, path: Location) -> None:
+    def __init__(self, path: Location, descriptor: int | None = None) -> None:
+        """`descriptor` is that of `path`, if it is open already; it is closed with this."""
         self.path = path
         try:
-            self._descriptor = path.open()
+            self._descriptor = path.open() if descriptor is None else descriptor
         except NotRegular as error:
             raise SegmentDamaged(error.strerror) from error
         try:
@@ -186,6 +195,12 @@ class Container:
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+    def part(self, tensors: dict[str, TensorInfo], metadata: Mapping[str, str]) -> Container:
+        """Some of the tensors under other names, as a file of their own: of use while this is open."""
+        part = copy.copy(self)
+        part.metadata, part.tensors = Metadata(metadata), tensors
+        return part
 
     def facts(self) -> os.stat_result:
         """The file's size and times."""
@@ -230,6 +245,19 @@ class Container:
     def stream(self, names: Sequence[str]) -> TensorStream:
         """The bytes of tensors that are `neighbours`."""
         return TensorStream(self._descriptor, [(name, self._info(name)) for name in names])
+
+    def chunks(self, name: str) -> Iterator[memoryview]:
+        """A tensor's bytes a piece at a time, of use until the next one; checked with the last."""
+        left, stream, buffer = (
+            self._info(name).length,
+            self.stream([name]),
+            memoryview(bytearray(BATCH_BYTES)),
+        )
+        while left:
+            piece = buffer[: min(left, BATCH_BYTES)]
+            stream.readinto(piece)
+            left -= len(piece)
+            yield piece
 
     def _read_batch(self, batch: Batch) -> None:
         """Read neighbouring tensors at once, and check each while its bytes are in the CPU's cache."""

@@ -209,7 +209,7 @@ def read_rows(path: Location) -> Item:
     """Describe a rows file from its header. Raises `SegmentDamaged` and `OSError`."""
     with Container(path) as file:
         facts, metadata = file.facts(), file.metadata
-        if _checked_kind(file) != "rows" or "parent" not in metadata:
+        if _checked_kind(file, path.parent.parent.name) != "rows" or "parent" not in metadata:
             raise SegmentDamaged("it does not contain rows")
         # A single segment's id is trusted, so that its tokens need not be read.
         ends, cuts = catalog.segment_ends(file), catalog.cuts_of(file)
@@ -227,11 +227,11 @@ def read_rows(path: Location) -> Item:
     )
 
 
-def _checked_kind(file: Container) -> Kind:
+def _checked_kind(file: Container, fingerprint: str) -> Kind:
     metadata = file.metadata
     if (metadata.get("format"), metadata.get("version")) != (SEGMENT_FORMAT, SEGMENT_VERSION):
         raise SegmentDamaged("it is not a segment of this format")
-    if metadata.get("fingerprint") != file.path.parent.parent.name:
+    if metadata.get("fingerprint") != fingerprint:
         raise SegmentDamaged("it belongs to another model")
     for kind in KINDS:
         if metadata.get("kind") == kind:
@@ -259,19 +259,27 @@ def verify(sessions: Path | Location) -> Iterator[Problem]:
 
 def _check_metadata(file: Container) -> None:
     """Raises `SegmentDamaged`."""
-    kind, path, metadata = _checked_kind(file), file.path, file.metadata
+    path, name = file.path, name_of(file, file.path.parent.parent.name)
+    if path.name != name or path.parent.name != name[:2]:
+        raise SegmentDamaged("it has another file's name")
+
+
+def name_of(file: Container, fingerprint: str) -> str:
+    """The name that a file's contents give it, of a model's files. Raises `SegmentDamaged`."""
+    kind, metadata = _checked_kind(file, fingerprint), file.metadata
     if kind == "state":
         name = catalog.state_name(metadata.get("id", ""))
+        if not STATE_NAME.fullmatch(name):
+            raise SegmentDamaged("its id is not one")
     else:
         ids = catalog.segment_ids(file)
         first_tokens = catalog.stored_tokens(file)[: catalog.segment_ends(file)[0] - int(metadata["start"])]
         name = catalog.rows_name(catalog.key(metadata["parent"], first_tokens), ids[0], ids[-1])
         if metadata["id"] != ids[-1]:
             raise SegmentDamaged("its id does not match its tokens")
-    if path.name != name or path.parent.name != name[:2]:
-        raise SegmentDamaged("it has another file's name")
     try:
         json.loads(metadata["scalars"] if kind == "state" else "{}")
         int(metadata["start"]), float(metadata["seconds"])
     except (ValueError, RecursionError) as error:
         raise SegmentDamaged("its metadata is not a number") from error
+    return name

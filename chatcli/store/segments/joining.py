@@ -29,7 +29,7 @@ from chatcli.store.segments.catalog import (
     segment_ids,
     stored_tokens,
 )
-from chatcli.store.segments.container import Container, Tensor, pieces
+from chatcli.store.segments.container import Container, Tensor, Tensors, pieces
 from chatcli.store.segments.rows import Piece, Rows, joined
 from chatcli.store.segments.token_path import TokenPath
 
@@ -79,7 +79,7 @@ def join_small_files(
         for file in joining:
             opened.append(open_piece(file, run.upto(depth + file.segments).after(depth)))
             depth += file.segments
-        data = _joined(Rows(opened), [segment.end for segment in run])
+        data = pieces(*_joined(Rows(opened), [segment.end for segment in run]))
     finally:
         for piece in opened:
             piece.file.close()
@@ -120,12 +120,16 @@ def _level(segments: int) -> int:
     return level
 
 
-def _joined(rows: Rows, ends: Sequence[int]) -> list[bytes | memoryview]:
-    """The content of a file with these rows, whose segments end at `ends`."""
+def _joined(rows: Rows, ends: Sequence[int]) -> tuple[Tensors, dict[str, str]]:
+    """The tensors and metadata of a file with these rows, whose segments end at `ends`."""
     first, last = rows.pieces[0].file.metadata, rows.pieces[-1].file.metadata
-    tokens = [token for piece in rows.pieces for token in stored_tokens(piece.file)[: piece.count]]
+    tokens = [
+        token
+        for piece in rows.pieces
+        for token in stored_tokens(piece.file)[piece.skip : piece.skip + piece.count]
+    ]
     tensors = {name: Tensor.of(joined(rows, name), rows.dtype(name)) for name in rows.names}
-    cuts = [cut for piece in rows.pieces for cut in cuts_of(piece.file) if cut <= ends[-1]]
+    cuts = [cut for piece in rows.pieces for cut in cuts_of(piece.file) if cut in ends]
     metadata = {
         **{key: value for key, value in last.items() if key != "cuts"},
         "parent": first["parent"],
@@ -134,7 +138,18 @@ def _joined(rows: Rows, ends: Sequence[int]) -> list[bytes | memoryview]:
         "seconds": f"{rows.seconds:.3f}",
         **ends_metadata(ends, cuts),
     }
-    return pieces({TOKENS: Tensor.of(np.asarray(tokens, "<i4")), **tensors}, metadata)
+    return {TOKENS: Tensor.of(np.asarray(tokens, "<i4")), **tensors}, metadata
+
+
+def segments_between(file: Container, keep: int, skip: int = 0) -> tuple[Tensors, dict[str, str]]:
+    """What a file of the segments `skip` to `keep` of an open one holds, in memory. Raises as `shorten`."""
+    ids, length = [file.metadata["parent"], *segment_ids(file)], len(stored_tokens(file))
+    starts = [int(file.metadata["start"]), *segment_ends(file)]
+    first, last = starts[skip], starts[keep]
+    tensors, metadata = _joined(
+        Rows([Piece(file, last - first, length, first - starts[0])]), starts[skip + 1 : keep + 1]
+    )
+    return tensors, {**metadata, "id": ids[keep], "parent": ids[skip], "start": str(first)}
 
 
 def shorten(folder: Location, path: Location, keep: int) -> Location:
@@ -143,16 +158,11 @@ def shorten(folder: Location, path: Location, keep: int) -> Location:
     Raises `OSError` and `SegmentDamaged`.
     """
     with Container(path) as file:
-        ends = segment_ends(file)[:keep]
-        ids = segment_ids(file)
-        length = len(stored_tokens(file))
-        count = ends[-1] - int(file.metadata["start"])
-        rows = Rows([Piece(file, count, length)])
-        file.metadata["id"] = ids[keep - 1]
         used = path.stat().st_mtime
-        new = path.with_name(rows_name(path.name[:NAME_DIGITS], ids[0], ids[keep - 1]))
+        tensors, metadata = segments_between(file, keep)
+        new = path.with_name(rows_name(path.name[:NAME_DIGITS], segment_ids(file)[0], metadata["id"]))
         # Without a reserve, because the old file is deleted next.
-        files.write_once(new, _joined(rows, ends), folder / "tmp", reserve=0)
+        files.write_once(new, pieces(tensors, metadata), folder / "tmp", reserve=0)
         new.set_times((used, used))
     if new != path:
         path.unlink(missing_ok=True)

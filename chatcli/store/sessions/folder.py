@@ -35,10 +35,10 @@ from chatcli.store.sessions import history, listing, marker
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import (
-    SESSION_VERSION,
     Transcript,
     encode,
     entry_line,
+    header_line,
     parse,
 )
 from chatcli.text import listed
@@ -165,15 +165,7 @@ class SessionFolder:
         """
         files.check_name(name)
         marker.claim(self.location)
-        header = {
-            "type": "session",
-            "version": SESSION_VERSION,
-            "created": round(time.time(), 3),
-            "date": date or datetime.date.today().isoformat(),
-            "model": model,
-            "system": system,
-            "branched_from": branched_from,
-        }
+        header = header_line(date or datetime.date.today().isoformat(), model, system, branched_from)
         with files.explained(f"write to the sessions folder {self.folder}"):
             if self._path(name).exists():
                 raise self._taken(name)

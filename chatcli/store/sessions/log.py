@@ -77,6 +77,17 @@ class SessionLog:
         self.write(entry_line(entry))
         self.conversation.add(entry)
 
+    def fill(self, conversation: Conversation) -> None:
+        """Take over all of another conversation but its date, its system prompt and its model."""
+        self.set_template(conversation.effort, conversation.template_args)
+        self.set_model_options(conversation.model_options)
+        self.set_settings(conversation.settings)
+        for entry in conversation.entries.values():
+            self.copy(entry)
+        for entry_id, label in conversation.labels.items():
+            self.set_label(entry_id, label)
+        self.move_head(conversation.head)
+
     def note(self, entry: Entry, record: ReplyRecord) -> None:
         """Add numbers to the record of a reply that is on disk."""
         self.write({"type": "note", "id": entry.id, "record": dict(record)})

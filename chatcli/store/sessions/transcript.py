@@ -10,6 +10,7 @@ import codecs
 import datetime
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -349,6 +350,21 @@ def part_line(entry_id: str, at: int, content: str, thinking: str, tokens: Seque
         "content": content,
         "thinking": thinking,
         "generated": list(tokens),
+    }
+
+
+def header_line(
+    date: str, model: str | None, system: str | None, branched_from: str | None = None
+) -> dict[str, Any]:
+    """The fields of a session's first line."""
+    return {
+        "type": "session",
+        "version": SESSION_VERSION,
+        "created": round(time.time(), 3),
+        "date": date,
+        "model": model,
+        "system": system,
+        "branched_from": branched_from,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
 from chatcli.events import Download, Event
@@ -16,6 +16,9 @@ LOG_SECONDS = 10.0
 ERASE_LINE = "\r\x1b[K"
 # How many lines a job logs where there is no terminal for a bar.
 LOG_STEPS = 10
+MB = 1_000_000
+# Fewer bytes are written and read at once.
+MIN_BAR_BYTES = 100 * MB
 
 # (parts done, parts in all, name of the last part)
 ProgressCallback = Callable[[int, int, str], None]
@@ -74,3 +77,20 @@ def bar(title: str) -> Iterator[ProgressCallback]:
             progress.update(task, completed=done, total=total, description=text)
 
         yield update
+
+
+@contextmanager
+def bytes_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """`bar`, of bytes in megabytes; none for what takes no time."""
+    with ExitStack() as held:
+        update: ProgressCallback | None = None
+        drawn = -1
+
+        def report(done: int, total: int) -> None:
+            nonlocal update, drawn
+            if total < MIN_BAR_BYTES or done // MB == drawn:
+                return
+            update, drawn = update or held.enter_context(bar(title)), done // MB
+            update(max(drawn, 1), -(-total // MB), "MB")
+
+        yield report
