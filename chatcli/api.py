@@ -97,6 +97,8 @@ class Chat:
     * **at** - *(optional)* The number of the turn to go on from, where the session has one.
     * **latest** - *(optional)* Open the session that was used last, if there is no name.
     * **template_args** - *(optional)* Arguments for the model's chat template by name; None removes one.
+    * **private** - *(optional)* Keep nothing on disk, neither words nor checkpoints. A session that is
+      named is read, and goes on in memory only.
     * **settle** - *(optional)* Whether the reply is prefilled as history will show it before its iteration
       ends. With `False` that goes on in the background, and gives way to the next message.
     * **settings** - *(optional)* A `Settings` to begin with.
@@ -120,6 +122,7 @@ class Chat:
         at: int | None = None,
         latest: bool = False,
         template_args: Mapping[str, Any] | None = None,
+        private: bool = False,
         settle: bool = True,
         settings: Settings | None = None,
         ranks: Ranks = SINGLE_PROCESS,
@@ -138,6 +141,7 @@ class Chat:
                 template_args=template_args or {},
                 model_options={key: getattr(settings.model_options, key) for key in options if key in KEPT},
                 flags=frozenset(options),
+                private=private,
             )
         self._chat = LiveChat(settings, name, model, ranks)
         self._settle = settle

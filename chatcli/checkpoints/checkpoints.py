@@ -117,7 +117,7 @@ class Checkpoints:
     # Plan, then execute
 
     def advance(
-        self, path: TokenPath, cancelled: StopSignal, purpose: Purpose = "turn"
+        self, path: TokenPath, cancelled: StopSignal, purpose: Purpose = "turn", *, private: bool = False
     ) -> tuple[Plan, Iterator[Prefilled]]:
         """Bring the live cache to the end of `path`: plan, execute, prefill, checkpoint.
 
@@ -125,8 +125,11 @@ class Checkpoints:
         before it is iterated. Setting `cancelled` ends it after the current chunk, and what is done
         is kept. A turn writes what typeahead has kept in memory only. Nobody waits for what a turn writes:
         that comes with its first token, or with `hand_over`; where reading takes long, on the way, and when
-        it is cancelled. Raises `MemoryFull` before anything is touched where it would not fit.
+        it is cancelled. Of a `private` prompt nothing is written. Raises `MemoryFull` before anything is
+        touched where it would not fit.
         """
+        if private != self.live.private:
+            self.set_private(private)
         plan = self.plan(path)
         if self.memory is not None:
             ends = [plan.start, *path.after(plan.depth).boundaries]
@@ -134,6 +137,25 @@ class Checkpoints:
             self.memory.check(len(path.tokens), longest, written=not self.disk.is_off)
         plan = self.restore(plan)
         return plan, self._go_on(plan, cancelled, purpose)
+
+    def set_private(self, private: bool) -> None:
+        """From now on write nothing of what is run, or all of it.
+
+        What is private is forgotten first: else what comes next would write it where it goes on from it.
+        """
+        with self._leader.together("set_private", private=private):
+            if private:
+                self.leave()
+            else:
+                self._newest_path = None
+                self.worker.call(self.live.forget)
+            self.live.private = private
+
+    def keep(self) -> None:
+        """What is private in memory is to be kept after all: write it, as far as that is possible."""
+        with self._leader.together("keep"):
+            self.live.private = False
+            self._writer.put_path()
 
     def plan(self, path: TokenPath, max_depth: int | None = None) -> Plan:
         """Where to go on from, to come to the end of `path`. Nothing is moved."""

@@ -41,7 +41,9 @@ class Speculation:
         """The ids of the checkpoints that its live cache has passed, oldest first."""
         return self._checkpoints.live_ids
 
-    def follow(self, path: TokenPath, cancelled: StopSignal, purpose: Purpose) -> int:
+    def follow(
+        self, path: TokenPath, cancelled: StopSignal, purpose: Purpose, *, private: bool = False
+    ) -> int:
         """Bring its live cache to the end of the model's `path`, with checkpoints on the way.
 
         Returns the bytes that will be written; those of a turn come with `hand_over`. Ends early if
@@ -53,9 +55,14 @@ class Speculation:
         tokens = embeddings.vocabulary_tokens(self._loaded, path.tokens)
         own = self._checkpoints.cut(tokens, path.boundaries)
         # Nobody counts a draft model's typeahead, so settling may accept it like a turn.
-        _, steps = self._checkpoints.advance(own, cancelled, "turn" if purpose == "settle" else purpose)
+        purpose_here: Purpose = "turn" if purpose == "settle" else purpose
+        _, steps = self._checkpoints.advance(own, cancelled, purpose_here, private=private)
         run = sum(step.bytes for step in steps)
         return run if purpose == "turn" else run + self.hand_over()
+
+    def keep(self) -> None:
+        """`Checkpoints.keep`."""
+        self._checkpoints.keep()
 
     def hand_over(self) -> int:
         """Hand the checkpoints of a turn to the store's writer. Returns their bytes."""
@@ -100,9 +107,14 @@ class Speculation:
 
 
 def follow(
-    speculation: Speculation | None, path: TokenPath, cancelled: StopSignal, purpose: Purpose = "turn"
+    speculation: Speculation | None,
+    path: TokenPath,
+    cancelled: StopSignal,
+    purpose: Purpose = "turn",
+    *,
+    private: bool = False,
 ) -> int:
     """`Speculation.follow`, where there is a draft model."""
     if speculation is None:
         return 0
-    return speculation.follow(path, cancelled, purpose)
+    return speculation.follow(path, cancelled, purpose, private=private)

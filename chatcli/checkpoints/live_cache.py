@@ -80,8 +80,11 @@ class LiveCache:
     """One prompt cache and its `position`. With several ranks, each has that of its shard, at the same place.
 
     `snapshots` are those of checkpoints on its path, and of others as far as memory allows, by id.
-    `unwritten` are the checkpoints that were made and not handed to the store yet.
+    `unwritten` are the checkpoints that were made and not handed to the store yet. While it is `private`
+    there are none, and no other trace of its path goes to disk.
     """
+
+    private = False
 
     def __init__(
         self, loaded: LoadedModel, store: SegmentStore | NullStore, memory: Limit | None, ranks: Ranks
@@ -106,6 +109,11 @@ class LiveCache:
             any_rank_stateful=any(ranks.all_gather(stateful)),
             step=loaded.prefill_step,
         )
+
+    def forget(self) -> None:
+        """Keep nothing in memory of what was run."""
+        self.snapshots.clear()
+        self._begin_anew()
 
     def _begin_anew(self) -> None:
         """An empty cache. Snapshots of other paths have states that need not be read."""
@@ -247,7 +255,8 @@ class LiveCache:
                 self._begin_anew()
                 store.set_aside_all(path)
                 raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
-            store.touch(rows, last)
+            if not self.private:
+                store.touch(rows, last)
             self._seconds[last.id] = rows.seconds
         self._go_to(Position(path), prompt_cache.snapshot(self.cache, path.end))
 
@@ -352,7 +361,8 @@ class LiveCache:
             self.unwritten[-1] = self.unwritten[-1]._replace(state=None)
         # All ranks find the same states worth their bytes.
         slowest = max(map(float, self._ranks.all_gather(seconds)))
-        self.unwritten.append(Unwritten(path, log, state, slowest))
+        if not self.private:
+            self.unwritten.append(Unwritten(path, log, state, slowest))
 
     def prefill_tail(self, tail: Sequence[int]) -> Iterator[int]:
         """Run `tail` but for its last token; the cache is at the checkpoint before it. Yields as `extend`.

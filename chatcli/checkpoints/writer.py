@@ -77,14 +77,11 @@ class CheckpointWriter:
         return size
 
     def _put_rows(self, run: Sequence[Unwritten]) -> int:
-        store, cache, path, size = self._store, self._live.cache, run[-1].path, 0
+        store, cache, path = self._store, self._live.cache, run[-1].path
         first = len(path) - len(run) + 1
         missing = store.missing(path)
-        if not windows_in(cache):
-            # Another process evicted or deleted rows of the live path: without them the rest is lost too.
-            for earlier in (path.upto(depth) for depth in missing if depth < first):
-                rows = prompt_cache.segment_rows(cache, RowLog(), earlier[-1].start, earlier.end)
-                size += store.put(Increment(earlier, rows, *NO_STATE, run[-1].seconds), rows_missing=True)
+        # Another process evicted or deleted rows of the live path: without them the rest is lost too.
+        size = self._put_earlier(path, [depth for depth in missing if depth < first], run[-1].seconds)
         run = run[next((depth - first for depth in missing if depth >= first), len(run)) :]
         if not run:
             return size
@@ -92,6 +89,21 @@ class CheckpointWriter:
         rows = prompt_cache.segment_rows(cache, log, run[0].path[-1].start, path.end)
         seconds = sum(each.seconds for each in run)
         return size + store.put(Increment(path, rows, *NO_STATE, seconds, len(run)), rows_missing=True)
+
+    def _put_earlier(self, path: TokenPath, depths: Sequence[int], seconds: float) -> int:
+        """Write rows of the live path that were run before, unless windows have dropped them since."""
+        cache, size = self._live.cache, 0
+        for earlier in () if windows_in(cache) else map(path.upto, depths):
+            rows = prompt_cache.segment_rows(cache, RowLog(), earlier[-1].start, earlier.end)
+            size += self._store.put(Increment(earlier, rows, *NO_STATE, seconds), rows_missing=True)
+        return size
+
+    def put_path(self) -> None:
+        """Write what the store lacks of the live path, which was private, as far as it can still be cut."""
+        path, seconds = self._live.position.sent, self._live.seconds(self._live.position.sent)
+        missing = self._store.missing(path)
+        self._worker.call(self._put_earlier, path, missing, seconds / max(len(path), 1))
+        self.put_state_at_end()
 
     def _serialized(self, state: Snapshot) -> tuple[Tensors, str]:
         """A state as `prompt_cache.state` has it. One that cannot be written ends all writing."""
@@ -123,7 +135,7 @@ class CheckpointWriter:
     def _state_at_end(self) -> Unwritten | None:
         """The state at the end of the live path, unless there is none or it is on disk."""
         live, path = self._live, self._live.position.sent
-        if not live.traits.stateful or not path or path.id not in live.snapshots:
+        if live.private or not live.traits.stateful or not path or path.id not in live.snapshots:
             return None
         if self._store.has_state(path.id):
             return None
@@ -140,7 +152,7 @@ class CheckpointWriter:
         live, position = self._live, self._live.position
         is_at_its_end = position.reply_start is not None and position.path.ids == path.ids
         reply = reply_path(path, position.beyond)
-        if not (is_at_its_end and reply) or isinstance(self._store, NullStore):
+        if not (is_at_its_end and reply) or live.private or isinstance(self._store, NullStore):
             return None
         seconds = live.speed.estimate(0, 0.0, reply.end - path.end)
         kept = next((state for state in position.log.states if state.position == reply.end), None)

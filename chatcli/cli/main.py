@@ -215,7 +215,7 @@ def resume(
 
 
 @app.command(cls=help.Command)
-@with_options
+@with_options(leave_out=("private",))
 def branch(
     name: Name,
     new: Annotated[str | None, typer.Option("--as", metavar="NEW", help="Name of the new session.")] = None,
@@ -293,9 +293,10 @@ def run_shell(chat: LiveChat, text: str, *, plain: bool) -> None:
     startup.pass_on_typed()
     live_region = LiveRegion(os.environ)
     screen = Screen.above_prompt(live_region, chat.model.settings.panel, chat.model.context_size)
-    typed = SessionHistory(chat.session.folder.location, lambda: chat.session.name)
+    typed = SessionHistory(chat.session.folder.location, lambda: chat.session.name, lambda: shell.is_private)
+    shell = Shell(chat, screen, live_region, typed, find_editor(os.environ))
     try:
-        Shell(chat, screen, live_region, typed, find_editor(os.environ)).run(text)
+        shell.run(text)
     finally:
         typed.close()
 

@@ -264,6 +264,12 @@ class Options:
             "and delete your files, use your network. Only for makers you trust.",
         ),
     ] = False
+    private: Annotated[
+        bool,
+        typer.Option(
+            "--private", help="Keep nothing on disk: no words, no checkpoints. /save does, in a chat."
+        ),
+    ] = False
     plain: Annotated[bool, typer.Option("--plain", help="Line by line: no Markdown, colours or drawing.")] = (
         False
     )
@@ -302,6 +308,7 @@ class Options:
                 key: value_of(key, flag) for key in KEPT if (flag := self.flags.get(key)) is not None
             },
             flags=frozenset(key for key, flag in self.flags.items() if flag not in (None, [])),
+            private=self.private,
         )
 
 

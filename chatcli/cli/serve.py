@@ -21,7 +21,7 @@ KEY_VARIABLE = f"{PREFIX}API_KEY"
 MAX_PORT = 65535
 # Options of a terminal or of one conversation.
 NOT_SERVED = (
-    *("system", "session", "latest", "at", "template_arg", "plain", "as_json"),
+    *("system", "session", "latest", "at", "template_arg", "plain", "private", "as_json"),
     *("panel", "typeahead", "pipeline", "draft_model", "num_draft_tokens"),
 )
 

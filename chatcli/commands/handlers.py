@@ -62,6 +62,8 @@ from chatcli.text import shorten
 MAX_LISTED = 50
 # One digit chooses a reply.
 MAX_ALTERNATIVES = 9
+OFF = "off"
+GONE = "The private conversation is gone."
 SWITCHES = {"on": True, "off": False}
 # Messages that are commands, as in other tools. A space before one sends it.
 WORDS = {"exit": "/quit", "quit": "/quit", "?": "/help", "/": "/help"}
@@ -134,10 +136,10 @@ def branch(chat: LiveChat, argument: str) -> Result:
     """
     words = argument.split()
     at = _turn_number(words.pop(0)) if words and words[0].isdecimal() else None
-    source = chat.session.name
+    source = chat.session.title
     notes = chat.session.branch(at, " ".join(words) or None)
     said = f"This is a new session. '{source}' stays as it is: /resume opens it."
-    return Opened(str(chat.session.name), chat.session.conversation, notes, said)
+    return Opened(chat.session.title, chat.session.conversation, notes, said)
 
 
 def _turn_number(word: str) -> int | None:
@@ -187,9 +189,7 @@ def go_to_hit(chat: LiveChat, hit: Hit) -> Result:
     return Opened(hit.session, conversation, notes, said)
 
 
-@command(
-    "export", "[md|html|json|chatcli] FILE", "write to a file", group="Sessions", example="/export talk.md"
-)
+@command("export", "[md|html|json] FILE", "write to a file", group="Sessions", example="/export talk.md")
 def export(chat: LiveChat, argument: str) -> Result:
     """Write this conversation to a file, in the format given or told by its ending, else Markdown.
 
@@ -210,10 +210,10 @@ def export(chat: LiveChat, argument: str) -> Result:
         from chatcli.exchange import sealed
 
         chat.leave()
-        sealed.write(path, session.folder, str(session.name), conversation)
+        sealed.write(path, session.folder, session.title, conversation)
     else:
         bytes_of = Gallery(session.folder.folder).data
-        text = exporting.text_of(form, str(session.name), conversation, bytes_of=bytes_of)
+        text = exporting.text_of(form, session.title, conversation, bytes_of=bytes_of)
         exporting.write(path, text.encode())
     return PlainText(f"Written to {files.with_tilde(path)}.")
 
@@ -246,18 +246,19 @@ def _import_sealed(chat: LiveChat, path: Path) -> Result:
 @command("tree", "", "show all branches", group="Conversation", read_only=True)
 def tree(chat: LiveChat, argument: str) -> Result:
     """Show the conversation with all its branches, and continue from any message. Esc Esc does too."""
-    return Tree(str(chat.session.name), chat.session.conversation)
+    return Tree(chat.session.title, chat.session.conversation)
 
 
 @command(
     "new", "[NAME]", "start a new conversation", group="Sessions", example="/new recipes", aliases=("clear",)
 )
 def new(chat: LiveChat, argument: str) -> Result:
-    """Start a new conversation. This one is saved: /resume opens it again."""
+    """Start a new conversation. This one is saved: /resume opens it again. In a private one it is private."""
     name = files.check_name(argument) if argument else None
     if name is not None and chat.session.folder.exists(name):
         raise UsageError(f"There is already a session '{name}': /resume {name} opens it.")
-    notes = chat.session.new(name)
+    gone = GONE if chat.session.log.is_private and chat.session.log.has_begun else None
+    notes = [*chat.session.new(name), *([gone] if gone else [])]
     conversation = chat.session.log.conversation
     kept = {
         "the system prompt (/system off drops it)": conversation.system,
@@ -266,7 +267,34 @@ def new(chat: LiveChat, argument: str) -> Result:
         or conversation.effort,
     }
     notes += [f"It keeps {each}." for each, value in kept.items() if value]
-    return PlainText("\n".join(("A new conversation begins with your next message.", *notes)))
+    kind = "private conversation" if chat.session.log.is_private else "conversation"
+    return PlainText("\n".join((f"A new {kind} begins with your next message.", *notes)))
+
+
+@command("private", f"[{OFF}]", "talk without a trace", group="Sessions", example="/private")
+def private(chat: LiveChat, argument: str) -> Result:
+    """Start a new conversation of which nothing goes to disk: no words, no checkpoints, no history.
+
+    It is gone once you leave it; /save keeps it. /private off starts one that is saved again.
+    """
+    if argument not in ("", OFF):
+        raise WrongArgument
+    was_private, had_begun = chat.session.log.is_private, chat.session.log.has_begun
+    notes = [GONE] if was_private and had_begun else []
+    if argument == OFF:
+        if not was_private:
+            return PlainText("This conversation is not private.")
+        notes += chat.session.new(None, private=False)
+        return PlainText("\n".join((*notes, "What you say is saved again, in a new conversation.")))
+    notes += chat.begin_private()
+    return PlainText("\n".join((*notes, "A private conversation begins: nothing of it goes to disk.")))
+
+
+@command("save", "[NAME]", "keep a private talk", group="Sessions", example="/save trip to lisbon")
+def save(chat: LiveChat, argument: str) -> Result:
+    """Keep a private conversation after all, as a session like any other."""
+    chat.save(files.check_name(argument) if argument else None)
+    return PlainText(f"Saved as '{chat.session.title}'. What you say is saved from now on.")
 
 
 @command("rename", "NAME", "rename this session", group="Sessions", example="/rename trip to lisbon")
@@ -402,7 +430,7 @@ def think(chat: LiveChat, argument: str) -> Result:
 @command("stats", "", "the numbers of all turns", group="This program", read_only=True)
 def stats(chat: LiveChat, argument: str) -> Result:
     """Show each turn's hit ratio, tokens and times."""
-    return Stats.of(str(chat.session.name), chat.session.conversation)
+    return Stats.of(chat.session.title, chat.session.conversation)
 
 
 @command(
@@ -573,7 +601,7 @@ def rewind(chat: LiveChat, argument: str) -> Result:
 def _moved(chat: LiveChat, turns: int) -> Result:
     where = f"after turn {turns}" if turns else "at the beginning"
     sentence = f"Now {where}. What came later stays in /tree."
-    return HeadMoved(sentence, str(chat.session.name), chat.session.conversation)
+    return HeadMoved(sentence, chat.session.title, chat.session.conversation)
 
 
 @command("label", "[TEXT]", "bookmark this place", group="Conversation", example="/label before the detour")

@@ -81,7 +81,6 @@ ELSEWHERE = {
     "redo": "/regenerate makes another reply, /edit changes the message.",
     **dict.fromkeys(("add", "file", "attach", "read"), "@FILE in a message attaches a file."),
     "back": "/undo takes back the last turn, /rewind TURN goes further.",
-    "save": "Every message is saved already. /rename names the session, /export writes it to a file.",
     "delete": "chatcli delete NAME, in your shell, deletes a session. /undo takes back the last turn.",
     "paste": "Paste into the box. @FILE attaches a file or an image.",
     "memory": "/system sets what the model is always told.",

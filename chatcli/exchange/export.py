@@ -40,7 +40,8 @@ def format_of(suffix: str) -> str:
     """The format that a file's name asks for; Markdown without an ending. Raises `UsageError`."""
     if (form := SUFFIXES.get(suffix.lower())) is None:
         raise UsageError(
-            f"Cannot export to {shorten(suffix, 20)}. The formats are md, html, json and chatcli."
+            f"Cannot export to {shorten(suffix, 20)}. The formats are md, html and json. "
+            "FILE.chatcli has the checkpoints too."
         )
     return form
 

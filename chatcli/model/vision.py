@@ -169,22 +169,26 @@ class Vision:
         return replaced
 
     @contextlib.contextmanager
-    def keeping(self, new: Sequence[Image]) -> Iterator[None]:
-        """Prepare new images, and keep them on disk while their message is written.
+    def keeping(self, new: Sequence[Image], *, private: bool = False) -> Iterator[None]:
+        """Prepare new images, and keep them on disk, or in memory only, while their message is written.
 
         Raises as `learn` does, and `FolderError`.
         """
         for image in new:
             self.learn(image)
-        with self.gallery.keeping(new):
+        if private:
+            self.gallery.in_memory.update({image.picture.sha256: image.data for image in new})
+        with self.gallery.keeping(() if private else new):
             yield
 
 
-def keeping(vision: Vision | None, new: Sequence[Image], model: str) -> AbstractContextManager[None]:
+def keeping(
+    vision: Vision | None, new: Sequence[Image], model: str, *, private: bool = False
+) -> AbstractContextManager[None]:
     """`Vision.keeping`, if there are images. Raises `ImagesRefused` if the model cannot see images."""
     if not new:
         return contextlib.nullcontext()
-    return check(vision, model).keeping(new)
+    return check(vision, model).keeping(new, private=private)
 
 
 def prepare(vision: Vision | None, new: Sequence[Image], model: str) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -48,6 +49,8 @@ MAX_BODIES_BYTES, LARGE_BODY_BYTES = 256 << 20, 1 << 20
 RATE_LIMITED, RATE_LIMIT_SECONDS = (401, 403, 503), 1.0
 # Running and waiting requests.
 MAX_REQUESTS = 256
+# What makes a request private in every API: any value but 0 and false.
+PRIVATE_HEADER = "x-chatcli-private"
 # The longest silence of a stream: clients and proxies drop silent ones.
 KEEP_ALIVE_SECONDS = 1.0
 # Time limits for receiving a body, and for a client to accept data.
@@ -166,6 +169,9 @@ class Api:
             # Parsing takes several times the size of the body.
             async with self._reading if len(body) > LARGE_BODY_BYTES else contextlib.nullcontext():
                 read = await asyncio.to_thread(_read, exchange, body, self.engine.model)
+            if request.headers.get(PRIVATE_HEADER, "0").lower() not in ("0", "false"):
+                read.request = replace(read.request, private=True)
+            request.scope["private"] = read.request.private
         except TimeoutError:
             return self.error(request.scope, 408, "The body of the request did not arrive in time.")
         except BodyRefused as error:
@@ -258,7 +264,7 @@ class Api:
 
     def log(self, scope: Scope, status: int | str, what: str) -> None:
         """Log one line, without quotes from messages unless `--log-messages` is set."""
-        if not self._log_messages:
+        if not self._log_messages or scope.get("private"):
             what = without_quoted(what)
         log_line(f"{scope['method']} {shorten(scope['path'], MAX_LOGGED_PATH)} {status}: {what}")
 
@@ -279,7 +285,7 @@ class Api:
         if record.miss_reason:
             parts.append(record.miss_reason)
         self.log(scope, record.finish_reason, ", ".join(parts))
-        if self._log_messages:
+        if self._log_messages and not exchange.request.private:
             asked = exchange.request.prompt or exchange.request.messages[-1].content
             self.log(scope, "asked", asked)
             calls = (f"{call.name}({call.arguments})" for call in exchange.calls)

@@ -90,7 +90,13 @@ class Conversations:
         return replace(written, thinking=message.thinking or written.thinking)
 
     def add(
-        self, conversation: Conversation, message: Message, finish_reason: str, record: ReplyRecord
+        self,
+        conversation: Conversation,
+        message: Message,
+        finish_reason: str,
+        record: ReplyRecord,
+        *,
+        private: bool = False,
     ) -> Entry:
         """Add a reply at the head, so that it is known when a client sends it back."""
         parent = conversation.head
@@ -101,15 +107,15 @@ class Conversations:
         if message.tool_calls:
             self._know_calls(message)
             facts["message"] = {**asdict(message), "images": []}
-        self.note(entry, record, **facts)
+        self.note(entry, record, private=private, **facts)
         return entry
 
-    def note(self, reply: Entry, record: Mapping[str, Any], **facts: Any) -> None:
-        """Add to what is known of a reply."""
+    def note(self, reply: Entry, record: Mapping[str, Any], *, private: bool = False, **facts: Any) -> None:
+        """Add to what is known of a reply; of a `private` one, in memory only."""
         before = self._replies.pop(reply.id, {})
         known = {**before, **facts, "record": {**before.get("record", {}), **record}}
         self._replies = {**dict(list(self._replies.items())[1 - MAX_REPLIES :]), reply.id: known}
-        if self._folder is None:
+        if self._folder is None or private:
             return
         was_written = not self._unwritten
         self._unwritten.append({"id": reply.id, "record": dict(record), **facts})

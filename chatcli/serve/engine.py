@@ -366,11 +366,12 @@ class Engine:
         conversation = self._conversations.conversation(request, self._model)
         question = conversation.entries[str(conversation.head)]
         session = SessionLog(Transcript("", conversation))
+        session.is_private = request.private
         context = self._runtime.turn_context(session, think, Signal(lambda: self._ends_rendering(job)))
         loaded = checkpoints.loaded
         if request.count_only:
             # Also a prompt that does not fit.
-            with vision.keeping(loaded.vision, request.images, loaded.name):
+            with vision.keeping(loaded.vision, request.images, loaded.name, private=request.private):
                 tokens = len(context.template.prompt(history(context, question)))
             job.deliver(ReplyDone(TurnRecord("", 0, finish_reason="stop", prompt_tokens=tokens)))
             return
@@ -381,7 +382,7 @@ class Engine:
         context.sampling = request.sampling.over(self._runtime.sampling)
         record = TurnRecord("", len(conversation.turns()))
         checkpoints.others = Signal(self._step_is_due) if self._replies else None
-        with vision.keeping(loaded.vision, request.images, loaded.name):
+        with vision.keeping(loaded.vision, request.images, loaded.name, private=request.private):
             prompt = self._prompt(context, question, request)
             for clause in self._runtime.adapted:
                 if clause not in self._said:
@@ -596,8 +597,10 @@ class Engine:
             "assistant", record.text, record.thinking if shows_thinking else "", tool_calls=calls
         )
         facts: ReplyRecord = {**reply.facts, "unrun_tokens": record.unrun_tokens}
-        entry = self._conversations.add(context.conversation, message, record.finish_reason, facts)
-        if self._kept is not None and record.tokens and reply.asked.prompt is None:
+        entry = self._conversations.add(
+            context.conversation, message, record.finish_reason, facts, private=context.private
+        )
+        if self._kept is not None and record.tokens and reply.asked.prompt is None and not context.private:
             self._kept.add(context.conversation, entry, record.thinking, {**record.numbers(), **facts})
         if record.finish_reason != "cancelled" and reply.asked.prompt is None:
             self._unsettled.append((context, entry))
@@ -619,8 +622,8 @@ class Engine:
             settled = context.conversation.entries[entry.id]
             before, after = entry.record, settled.record
             if numbers := {key: value for key, value in after.items() if before.get(key) != value}:
-                self._conversations.note(settled, numbers)
-                if self._kept is not None:
+                self._conversations.note(settled, numbers, private=context.private)
+                if self._kept is not None and not context.private:
                     self._kept.note(settled, cast(ReplyRecord, numbers))
             if stop.is_set():
                 return

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from chatcli.conversation.tree import Conversation, Entry
 from chatcli.errors import BadName, ChatcliError, SessionError
@@ -41,7 +42,11 @@ class KeptConversations:
                         finish_reason=entry.finish_reason,
                         record=entry.record,
                     )
-                    facts = {"session": session.name, "kept_as": last.id, "system": _digest(conversation)}
+                    facts: dict[str, Any] = {
+                        "session": session.name,
+                        "kept_as": last.id,
+                        "system": _digest(conversation),
+                    }
                     self._conversations.note(entry, {}, **facts)
         except ChatcliError as error:
             # A session's name is the first words of its conversation.

@@ -214,6 +214,7 @@ class ChatCompletion(Completion):
             effort=effort,
             arguments=arguments,
             top_logprobs=top,
+            private=body.get("store", bool) is False,
         )
 
     def first(self) -> bytes:

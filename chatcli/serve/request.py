@@ -24,6 +24,7 @@ class ReplyRequest:
     own settings; the server and the model supply the rest. `think` and `effort` None leave the template's
     default; `arguments` are further template variables. Each token comes with the `top_logprobs` likeliest
     tokens; None means no logprobs at all. `count_only` runs nothing: `ReplyDone` has the prompt's tokens.
+    Nothing of a `private` request goes to disk or into the log.
     """
 
     messages: tuple[Message, ...] = ()
@@ -37,6 +38,7 @@ class ReplyRequest:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     top_logprobs: int | None = None
     count_only: bool = False
+    private: bool = False
 
 
 @dataclass(frozen=True)

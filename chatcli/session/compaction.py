@@ -34,6 +34,7 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
     The last turns stay word for word after the summary, and `LiveChat.undo_compaction` goes back. Raises
     `ContextFull` if not even the first turn leaves room for a summary, and `UsageError` if there is only one.
     """
+    chat.session.check_saved("/compact")
     chat.model.wait(cancelled)  # nothing is copied before there is a model
     session, source, name = chat.session, chat.session.conversation, str(chat.session.name)
     turns = source.turns()

@@ -101,6 +101,12 @@ class Follower:
     def execute(self, segments: int, source: Source, depth: int, extra: int, borrowed: bool) -> None:
         self._checkpoints.execute(Plan(self._path.upto(segments), source, depth, extra, borrowed))
 
+    def set_private(self, private: bool) -> None:
+        self._checkpoints.set_private(private)
+
+    def keep(self) -> None:
+        self._checkpoints.keep()
+
     def accept_typeahead(self) -> None:
         self._checkpoints.accept_typeahead()
 

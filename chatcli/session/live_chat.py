@@ -53,8 +53,9 @@ class LiveChat:
 
         Raises `FolderError` if the sessions folder cannot be written, and as `opening.open_session` does.
         """
-        marker.claim(settings.sessions)
-        files.check_writable(settings.sessions)
+        if not request.private:
+            marker.claim(settings.sessions)
+            files.check_writable(settings.sessions)
         self.background = background or BackgroundWork()
         self.session = OpenSession(
             SessionFolder(settings.sessions, settings.sessions_flag),
@@ -114,6 +115,16 @@ class LiveChat:
         self.session.restore()
         self.model.set_sampling(self.session.sampling)
         return notes
+
+    def begin_private(self) -> list[str]:
+        """Begin a private session with the next message. Returns what `OpenSession.switch` does."""
+        self.leave()
+        return self.session.new(None, private=True)
+
+    def save(self, name: str | None) -> None:
+        """Keep a private session after all, with its checkpoints. Raises as `OpenSession.save` does."""
+        self.session.save(name)
+        self.model.keep()
 
     def leave(self) -> None:
         """Write what is left to write of the open session's checkpoints."""

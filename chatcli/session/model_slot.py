@@ -281,6 +281,11 @@ class ModelSlot:
         """`Runtime.leave`, where there is a model."""
         return 0 if self.changing or (runtime := self._ready) is None else runtime.leave()
 
+    def keep(self) -> None:
+        """`Runtime.keep`, where there is a model."""
+        if not self.changing and (runtime := self._ready) is not None:
+            runtime.keep()
+
     def abandon(self) -> None:
         """Close the slot while a model is still loading: its thread ends after that, or with the process."""
         self.abandoned = True

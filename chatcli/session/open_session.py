@@ -25,6 +25,8 @@ from chatcli.store.sessions.transcript import Transcript, recovered
 # The heading of a summary that stands in a system prompt in place of the turns before.
 SUMMARY_HEADING = "Summary of the conversation so far:"
 DEFAULT_SAMPLING = Sampling()
+PRIVATE_TITLE = "private conversation"
+ALREADY_SAVED = "Every message is saved already. /rename names the session, /export writes it to a file."
 NO_CONVERSATION = "There is no conversation yet: say something first."
 
 
@@ -96,6 +98,11 @@ class OpenSession:
         return log.name if log.is_saved else None
 
     @property
+    def title(self) -> str:
+        """The session's name; what stands for it before its first message, and for a private one."""
+        return self.name or (PRIVATE_TITLE if self.log.is_private else "new conversation")
+
+    @property
     def head(self) -> str | None:
         """The entry that the next message goes on from; None: it is the first."""
         return self.log.conversation.head
@@ -112,7 +119,9 @@ class OpenSession:
 
     def begin(self, title: str, model: str, model_options: Mapping[str, Any]) -> None:
         """Write what was asked for, before the next message; if need be in a new file, named for `title`."""
-        if not self.log.is_saved:
+        if self.log.is_private and not self.log.conversation.date:
+            self.log.set_date(self.date)
+        elif not (self.log.is_saved or self.log.is_private):
             self.log = opening.save(self.folder, self.log, title, model)
         self.log.set_model(model)
         self.log.set_model_options(model_options)
@@ -139,6 +148,8 @@ class OpenSession:
         """
         self._background.stop()
         before, self.log = self.log, log
+        if not log.is_private:
+            Gallery.in_memory.clear()
         self._edit, self._asked_args = None, {}
         notes = list(recovered(log.transcript))
         try:
@@ -164,19 +175,39 @@ class OpenSession:
             if name in flags and name in self.settings and used[name] != kept[name]
         )
 
-    def new(self, name: str | None) -> list[str]:
-        """Begin a new session with the next message. Returns what went wrong with closing this one."""
-        before = self.log.conversation
+    def new(self, name: str | None, *, private: bool | None = None) -> list[str]:
+        """Begin a new session with the next message, which is `private` as this one is unless it says.
+
+        Returns what went wrong with closing this one.
+        """
+        before, was_private = self.log.conversation, self.log.is_private
         conversation = Conversation(
-            "" if self.log.is_saved else before.date,
+            "" if self.log.has_begun else before.date,
             without_summary(before.system),
             effort=before.effort,
             template_args=before.template_args,
             settings=before.settings,
         )
-        notes = self.switch(SessionLog(Transcript(name or "", conversation)))
+        log = SessionLog(Transcript(name or "", conversation))
+        log.is_private = was_private if private is None else private
+        notes = self.switch(log)
         self._asked_args = conversation.template_args
         return notes
+
+    def save(self, name: str | None) -> None:
+        """Give a private session a file after all, called `name`, or after its first message.
+
+        Raises `UsageError`, `SessionExists`, `BadName` or `FolderError`; then it stays private.
+        """
+        if not self.log.is_private:
+            raise UsageError(ALREADY_SAVED)
+        messages = [entry.message.content for entry in self.log.conversation.entries.values()]
+        if not messages:
+            raise UsageError(NO_CONVERSATION)
+        self._background.stop()
+        wanted = name or self.log.name
+        self.log.name = wanted if name else self.folder.free_name(wanted) if wanted else ""
+        self.log = opening.save(self.folder, self.log, messages[0], self.log.conversation.model or "")
 
     def branch(self, at: int | None, name: str | None) -> list[str]:
         """Go on after turn `at` (None: at the head) in a new session with the same turns.
@@ -186,7 +217,15 @@ class OpenSession:
         """
         if not self.log.has_begun:
             raise UsageError(NO_CONVERSATION)
+        self.check_saved("/branch")
         return self.switch(opening.branch(self.folder, self.log, at, name))
+
+    def check_saved(self, command: str) -> None:
+        """Raise `UsageError` in a private session, of which `command` would make a file."""
+        if self.log.is_private:
+            raise UsageError(
+                f"{command} makes a saved session, and this one is private: /save keeps it first."
+            )
 
     def compacted(self, source: str, source_head: str | None) -> None:
         """The open session goes on from a summary of the session `source`, whose head was there."""
@@ -203,6 +242,7 @@ class OpenSession:
     def rename(self, name: str) -> str:
         """Give the session another name. Returns it in full. Raises `UsageError` or `SessionExists`."""
         file = self.log
+        self.check_saved("/rename")
         if not isinstance(file, SessionFile):
             raise UsageError("There is no conversation to rename yet: say something first.")
         self._background.stop()

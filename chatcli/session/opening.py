@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chatcli import files
+from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import SessionNotFound, TurnOutOfRange
 from chatcli.records import ReplyRecord, program
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
+from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import Transcript
 from chatcli.text import clean_line
@@ -23,7 +25,7 @@ class SessionRequest:
     `at` is the turn to continue from. `must_exist`: a session of that name is not begun. `template_args` go
     to the chat template; an argument that is None is removed. `model_options` (fields of `ModelOptions`)
     override those that the session keeps. `flags` are the names of settings whose values in this run win over
-    those that the session keeps.
+    those that the session keeps. `private`: what is said is in memory only, also after a saved session.
     """
 
     name: str | None = None
@@ -34,6 +36,7 @@ class SessionRequest:
     template_args: Mapping[str, Any] = field(default_factory=dict)
     model_options: Mapping[str, Any] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
+    private: bool = False
 
 
 def open_session(folder: SessionFolder, request: SessionRequest, system: str | None = None) -> SessionLog:
@@ -56,7 +59,8 @@ def open_session(folder: SessionFolder, request: SessionRequest, system: str | N
             raise TurnOutOfRange("--at needs a saved session to continue: name it with -S NAME.")
         session = SessionLog(Transcript(request.name or "", Conversation("", system or None)))
     else:
-        session = folder.open(name)
+        session = SessionLog(folder.read(name)) if request.private else folder.open(name)
+    session.is_private = request.private
     try:
         conversation = session.conversation
         if request.at is not None:
@@ -85,13 +89,17 @@ def read_again(conversation: Conversation) -> list[str]:
 
 
 def save(folder: SessionFolder, session: SessionLog, title: str, model: str) -> SessionFile:
-    """A file for a session in which nothing was said yet, named as requested or after `title`."""
+    """A file for a session with all that was said in it, named as requested or after `title`."""
     conversation, name = session.conversation, session.name or folder.free_name(slug(title))
-    with folder.building(
-        name, model=model, system=conversation.system, date=conversation.date or None
-    ) as file:
-        file.set_template(conversation.effort, conversation.template_args)
-        file.set_settings(conversation.settings)
+    gallery = Gallery(folder.location)
+    pictures = {picture for entry in conversation.entries.values() for picture in entry.message.images}
+    with (
+        gallery.keeping([Image(picture, gallery.data(picture)) for picture in pictures]),
+        folder.building(
+            name, model=model, system=conversation.system, date=conversation.date or None
+        ) as file,
+    ):
+        file.fill(conversation)
     return file
 
 

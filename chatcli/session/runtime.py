@@ -209,6 +209,12 @@ class Runtime:
         size, self._store.upkeep_bytes = self._store.upkeep_bytes, 0
         return size
 
+    def keep(self) -> None:
+        """Write what the live caches hold of a conversation that was private."""
+        self.checkpoints.keep()
+        if self._speculation is not None:
+            self._speculation.keep()
+
     def close(self) -> str | None:
         """Finish what is being written. Returns what went wrong there and was not reported yet."""
         if self._speculation is not None:

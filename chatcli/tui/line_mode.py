@@ -12,7 +12,7 @@ from chatcli.text import clean
 from chatcli.tui.render.panel import prompt_parts, reasons
 from chatcli.tui.render.pipe import Pipe
 
-PROMPT = "> "
+PROMPT, PRIVATE_PROMPT = "> ", "private> "
 
 
 class LineDisplay(Pipe):
@@ -32,14 +32,17 @@ def run(chat: LiveChat, first_message: str = "") -> None:
     display = LineDisplay(context=chat.model.context_size)
     print("chatcli: type a message, press Enter. /help shows the commands, Ctrl-D leaves.")
     if (log := chat.session.log).has_begun:
-        display.result(results.Opened(log.name, log.conversation, chat.notes()))
+        display.result(results.Opened(chat.session.title, log.conversation, chat.notes()))
     for download in chat.model.downloads(threading.Event()):
         display.event(download)
     display.abandon()
     chat.model.wait()
     while True:
         try:
-            line, first_message = first_message or input(PROMPT), ""
+            line, first_message = (
+                first_message or input(PRIVATE_PROMPT if chat.session.log.is_private else PROMPT),
+                "",
+            )
         except (EOFError, KeyboardInterrupt):
             print()
             break

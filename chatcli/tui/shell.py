@@ -121,6 +121,8 @@ class Shell:
         self._interrupted_at = self._escaped_at = 0.0
         # Commands that a stop has thrown out of the queue; said when what was stopped has ended.
         self._not_sent: list[Submission] = []
+        # Whether /private was sent and has not been run yet.
+        self._going_private = False
         # What is in the box because it was stopped, until it is changed.
         self._stopped_text: str | None = None
         self._composer = Composer(
@@ -133,6 +135,7 @@ class Shell:
             pastes=history.pastes,
             complete_command=partial(registry.completions, chat),
             editor=editor,
+            is_private=lambda: self._chat.session.log.is_private,
             in_terminal=live_region.in_terminal,
         )
         live_region.live = self._live_text
@@ -203,10 +206,14 @@ class Shell:
         session = self._chat.session
         if not session.log.has_begun:
             self._screen.welcome(
-                self._chat.model.name, session.name, session.folder.count(), session.folder.folder
+                self._chat.model.name,
+                session.title if session.log.is_private else session.name,
+                session.folder.count(),
+                session.folder.folder,
+                private=session.log.is_private,
             )
         else:
-            self._print(results.Opened(str(session.name), session.conversation, self._chat.notes()))
+            self._print(results.Opened(session.title, session.conversation, self._chat.notes()))
         try:
             with self._live_region.attached(self._app) as start_drawing:
                 self._app.run(pre_run=lambda: self._started(start_drawing, first_message))
@@ -264,6 +271,7 @@ class Shell:
         display_text = self._composer.with_labels(text)
         text = handlers.as_command(self._chat, text)
         is_command = registry.is_command(text)
+        self._going_private |= text.split() == ["/private"]
         if self._replying and registry.is_read_only(text):
             registry.check(text)
             self._app.create_background_task(self._look_up(text))
@@ -275,6 +283,11 @@ class Shell:
         )
         self._queue.append(Submission(text, expanded.text, display_text, is_command, expanded.images))
         self._next()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether what was sent last is a private conversation's, or comes after a /private that waits."""
+        return self._going_private or self._chat.session.log.is_private
 
     def _notify(self, text: str) -> None:
         """Say a sentence, but not in the middle of a reply."""
@@ -417,6 +430,7 @@ class Shell:
 
     def _idle(self) -> None:
         """Nothing runs and nothing waits: compute ahead."""
+        self._going_private = False
         self._chat.settle_behind(self._app.invalidate)
         self._text_changed(self._composer.text, False)
 
@@ -583,7 +597,7 @@ class Shell:
         )
         if entry_id is not None:
             text = await asyncio.to_thread(session.go_to, entry_id)
-            opened = results.Opened(str(session.name), session.conversation)
+            opened = results.Opened(session.title, session.conversation)
             self._show(results.EditableMessage(text) if text else opened)
 
     async def _choose_session(self) -> None:

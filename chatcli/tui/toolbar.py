@@ -72,7 +72,7 @@ def text(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) -> F
     name_columns = max(min(MAX_NAME_COLUMNS, columns // NAME_SHARE), 1)
     beside = sum(len(SEPARATOR) + wcwidth.width(part.text) for part in parts)
     left = max(columns - len(INDENT) - 1 - beside, MIN_NAME_COLUMNS)
-    name = fit_name(portable(clean_line(chat.session.name or "new conversation")), min(name_columns, left))
+    name = fit_name(portable(clean_line(chat.session.title)), min(name_columns, left))
     room = columns - len(INDENT) - wcwidth.width(name) - 1
     shown: dict[int, Part] = {}
     for place, part in sorted(enumerate(parts), key=lambda item: item[1].priority):

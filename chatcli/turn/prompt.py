@@ -44,6 +44,11 @@ class TurnContext:
     def conversation(self) -> Conversation:
         return self.session.conversation
 
+    @property
+    def private(self) -> bool:
+        """Whether nothing of it may go to disk."""
+        return self.session.is_private
+
 
 @dataclass(frozen=True)
 class Prompt:

@@ -69,7 +69,7 @@ def append(context: TurnContext, text: str, images: Sequence[Image], parent: str
         raise EmptyPrompt("The message is empty: write something.")
     message = Message("user", decodable(text), images=tuple(image.picture for image in images))
     session, loaded = context.session, context.checkpoints.loaded
-    with vision.keeping(loaded.vision, images, loaded.name):
+    with vision.keeping(loaded.vision, images, loaded.name, private=session.is_private):
         if lost := session.conversation.unanswered(parent):
             # Templates want turns to alternate: a message whose reply never came gets an empty one.
             parent = session.append(Message("assistant", ""), lost.id, finish_reason="cancelled").id
@@ -84,7 +84,8 @@ def answer(
     A reply that never began is not kept beside another. Raises `MemoryFull`, and `RankLost` with
     what there is of the reply on disk.
     """
-    record = TurnRecord(context.session.name, context.conversation.turn_count(prompt.leaf.id))
+    name = context.session.name if context.session.is_saved else ""
+    record = TurnRecord(name, context.conversation.turn_count(prompt.leaf.id))
     for event in prefill(context, prompt, record, cancelled):
         yield event
         if isinstance(event, PrefixMatched) and (
@@ -116,7 +117,7 @@ def prefill(
 ) -> Iterator[Event]:
     """Plan, restore, prefill, checkpoint: bring the live cache to the end of the stable prefix."""
     path, started = prompt.path, time.perf_counter()
-    plan, steps = context.checkpoints.advance(path, cancelled)
+    plan, steps = context.checkpoints.advance(path, cancelled, private=context.private)
     if plan.depth == len(path) and prompt.reply_start and context.speculation is None:
         plan = replace(plan, extra=context.checkpoints.resume_reply(path, prompt.tail))
     restored = time.perf_counter()
@@ -151,7 +152,7 @@ def generate(
 ) -> Generator[Event]:
     """Run the prompt's tail and stream the reply, thinking apart from text. `started` is the turn's."""
     record, tail_started = collector.record, time.perf_counter()
-    record.checkpoint_bytes += follow(context.speculation, prompt.path, cancelled)
+    record.checkpoint_bytes += follow(context.speculation, prompt.path, cancelled, private=context.private)
     if cancelled.is_set():
         return
     record.unrun_tokens = 0
@@ -224,7 +225,7 @@ def settle(context: TurnContext, cancelled: threading.Event) -> Generator[Event]
     with contextlib.suppress(MemoryFull):
         prompt = render_history(context, conversation.entries[conversation.head])
         path = prompt.path
-        plan, steps = context.checkpoints.advance(path, cancelled, "settle")
+        plan, steps = context.checkpoints.advance(path, cancelled, "settle", private=context.private)
         reason = plan.reason or explain(context, prompt, plan)
         start = plan.tokens
         yield PrefixMatched(len(prompt.tokens), start, reason)
@@ -235,7 +236,8 @@ def settle(context: TurnContext, cancelled: threading.Event) -> Generator[Event]
                 yield PrefillProgress(settled.tokens, len(prompt.tokens) - start)
         if not cancelled.is_set():
             settled.add(Prefilled(0, context.checkpoints.persist_state()))
-        settled.add(Prefilled(0, follow(context.speculation, path, cancelled, "settle")))
+        followed = follow(context.speculation, path, cancelled, "settle", private=context.private)
+        settled.add(Prefilled(0, followed))
         settled.write()
         yield from store_problem(context)
         yield Settled(settled.tokens, settled.bytes)

@@ -34,10 +34,10 @@ def typeahead(
     if len(path.tokens) >= context.checkpoints.loaded.context:
         return
     with contextlib.suppress(MemoryFull):
-        plan, steps = context.checkpoints.advance(path, cancelled, "typeahead")
+        plan, steps = context.checkpoints.advance(path, cancelled, "typeahead", private=context.private)
         done = plan.typed
         for step in steps:
             if step.tokens:
                 done += step.tokens
                 yield TypeaheadProgress(done)
-        follow(context.speculation, path, cancelled, "typeahead")
+        follow(context.speculation, path, cancelled, "typeahead", private=context.private)

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from chatcli import files
 from chatcli.conversation.images import FORMATS, MAX_BYTES, Image
@@ -21,7 +22,10 @@ MEND = "Put it back there, or go on before it: /rewind TURN."
 
 
 class Gallery:
-    """The images in a sessions folder."""
+    """The images in a sessions folder, and in memory those of private conversations."""
+
+    # By content, so it does not matter which conversation has it.
+    in_memory: ClassVar[dict[str, bytes]] = {}
 
     def __init__(self, sessions: Path | Location) -> None:
         self.folder = Location.of(sessions) / FOLDER
@@ -33,6 +37,8 @@ class Gallery:
     def data(self, picture: Picture) -> bytes:
         """An image's bytes. Raises `ImagesRefused` if they are not there any more, or changed."""
         path = self.path(picture)
+        if (held := self.in_memory.get(picture.sha256)) is not None:
+            return held
         try:
             data = path.read_bytes(MAX_BYTES)
         except OSError as error:

@@ -13,9 +13,12 @@ from chatcli.store.sessions.transcript import ATTRIBUTES, Transcript, entry_line
 
 
 class SessionLog:
-    """A session without a file: all of it is in memory. `name` is what its file is to be called, if any."""
+    """A session without a file: all of it is in memory. `name` is what its file is to be called, if any.
 
-    is_saved = False
+    One that `is_private` never gets a file, and nothing that is computed for it goes to disk.
+    """
+
+    is_saved = is_private = False
     location: Location | None = None
 
     def __init__(self, transcript: Transcript) -> None:

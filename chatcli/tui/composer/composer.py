@@ -61,6 +61,7 @@ from chatcli.tui.text.fit import is_portable, portable, wrapped
 
 PROMPT, INDENT = "› ", "  "
 # What an empty box says: the first that fits.
+PRIVATE_PLACEHOLDERS = ("Private: nothing you say goes to disk", "Private: kept nowhere", "Private")
 PLACEHOLDERS = ("Say something, or / for commands", "Say something, or /", "Say something")
 # Rows that the box may grow to in a low terminal; in others it is a third of the screen.
 MIN_MAX_ROWS = 3
@@ -69,6 +70,7 @@ MODIFIERS = (2, 3, 5, 6)
 MODIFIED_ENTER = [f"\x1b[13;{n}u" for n in MODIFIERS] + [f"\x1b[27;{n};13~" for n in MODIFIERS]
 STYLE = {
     "composer.prompt": "ansicyan bold",
+    "composer.private": "ansimagenta bold",
     "composer.chip": "ansicyan",
     "composer.note": "ansibrightblack",
     "composer.notice": "ansiyellow",
@@ -86,7 +88,8 @@ class Composer:
     `on_escape` is called at Esc, unless that closes a menu, `on_clear` when the text was thrown away.
     `notify` shows a sentence. `history` has the chips of `pastes`. `complete_command` completes a line that
     begins with a slash. `folder` is where relative `@path` names start, `editor` a command line or None,
-    `in_terminal` is that of prompt_toolkit.
+    `in_terminal` is that of prompt_toolkit. While it `is_private`, the
+    prompt shows it, and no text goes to the editor's file.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class Composer:
         complete_command: CompleteCommand = lambda _: (),
         folder: Path | None = None,
         editor: str | None = None,
+        is_private: Callable[[], bool] = lambda: False,
         in_terminal: Callable[[], AbstractAsyncContextManager[None]] = default_in_terminal,
     ) -> None:
         self._on_accept = on_accept
@@ -111,7 +115,7 @@ class Composer:
         self._notify = notify
         self._history = history
         self._folder = folder or Path()
-        self._editor = editor
+        self._editor, self._is_private = editor, is_private
         self._in_terminal = in_terminal
         self._pastes = pastes or Pastes()
         self._wrapper = LineWrapper(self._pastes.label)
@@ -134,7 +138,9 @@ class Composer:
                 HighlightIncrementalSearchProcessor(),
                 HighlightSelectionProcessor(),
                 WrapProcessor(self._wrapper),
-                ConditionalProcessor(AfterInput(_placeholder, "class:composer.placeholder"), placeholder),
+                ConditionalProcessor(
+                    AfterInput(self._placeholder, "class:composer.placeholder"), placeholder
+                ),
             ],
             include_default_input_processors=False,
             search_buffer_control=search.control,
@@ -144,9 +150,7 @@ class Composer:
         self.window = Window(
             control,
             height=lambda: Dimension(min=1, max=max(get_app().output.get_size().rows // 3, MIN_MAX_ROWS)),
-            get_line_prefix=lambda line, wrapped: [
-                ("", INDENT) if line or wrapped else ("class:composer.prompt", PROMPT)
-            ],
+            get_line_prefix=lambda line, wrapped: [("", INDENT) if line or wrapped else self._prompt()],
             wrap_lines=True,
             dont_extend_height=True,
         )
@@ -156,6 +160,15 @@ class Composer:
         )
         self.container = HSplit([self.window, note, search])
         ANSI_SEQUENCES.update(dict.fromkeys(MODIFIED_ENTER, Keys.ControlJ))
+
+    def _prompt(self) -> tuple[str, str]:
+        return f"class:composer.{'private' if self._is_private() else 'prompt'}", PROMPT
+
+    def _placeholder(self) -> str:
+        """What an empty box says, as much of it as fits on its row."""
+        room = get_app().output.get_size().columns - len(PROMPT)
+        texts = PRIVATE_PLACEHOLDERS if self._is_private() else PLACEHOLDERS
+        return next((text for text in texts if len(text) < room), "")
 
     def _changed(self) -> None:
         self.notice = ""
@@ -308,6 +321,9 @@ class Composer:
         if not (editor := self._editor):
             self._notify("No editor is set: export EDITOR=nano, then start chatcli again.")
             return
+        if self._is_private():
+            self._notify("An editor would write this private message to a file.")
+            return
         try:
             async with self._in_terminal():
                 # Only now: an editor that was open before may have changed it.
@@ -402,12 +418,6 @@ class WrapProcessor(Processor):
         return Transformation(
             fragments, lambda i: offsets[min(i, last)], lambda i: max(bisect_right(offsets, i) - 1, 0)
         )
-
-
-def _placeholder() -> str:
-    """What an empty box says, as much of it as fits on its row."""
-    room = get_app().output.get_size().columns - len(PROMPT)
-    return next((text for text in PLACEHOLDERS if len(text) < room), "")
 
 
 def _keys(composer: Composer) -> KeyBindings:

@@ -21,10 +21,15 @@ class SessionHistory(History):
     once there is one, or on `close`.
     """
 
-    def __init__(self, folder: Location, session: Callable[[], str | None]) -> None:
-        """`session` gives the name of the session that is open."""
+    def __init__(
+        self,
+        folder: Location,
+        session: Callable[[], str | None],
+        is_private: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`session` gives the name of the session that is open. While it `is_private`, nothing is written."""
         super().__init__()
-        self._folder, self._session = folder, session
+        self._folder, self._session, self._is_private = folder, session, is_private
         self._unwritten: list[str] = []
         self.pastes = Pastes()
 
@@ -45,6 +50,8 @@ class SessionHistory(History):
         return self.pastes.labelled(self.pastes.fold_again(text))
 
     def store_string(self, string: str) -> None:
+        if self._is_private():
+            return
         self._unwritten.append(string)
         if self._session() is not None:
             self._write()

@@ -60,7 +60,9 @@ class Screen:
         self.print(text, "red")
         self._print_gap()
 
-    def welcome(self, model: str, session: str | None, saved: int, folder: Path) -> None:
+    def welcome(
+        self, model: str, session: str | None, saved: int, folder: Path, *, private: bool = False
+    ) -> None:
         """Print the first lines: version, model, session, what to do next, where conversations are saved."""
         label = model_label(model)
         line = Text.assemble(("chatcli ", f"bold {ACCENT}"), (__version__, DIM), ("  ·  ", DIM), label)
@@ -74,7 +76,9 @@ class Screen:
         place = clean_line(files.with_tilde(folder))
         if saved and not session:
             hints.append(f"{count('saved session', saved)} in {place}: /resume continues one.")
-        if not saved:
+        if private:
+            hints.append("Nothing of this conversation goes to disk. /save keeps it after all.")
+        elif not saved:
             hints.append(f"Conversations are saved in {place}")
         self.console.print(Sentence("\n".join(hints), DIM), crop=False)
         self.console.print()
