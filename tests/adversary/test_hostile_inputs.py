@@ -88,7 +88,7 @@ def test_a_huge_file_of_a_sessions_folder_is_not_read(
     folder.mkdir()
     for name in (marker.MARKER, listing.LAST):
         sparse(folder / name)
-    assert "chatcli did not make it" in str(marker.default_folder()[1])
+    assert "chatcli did not create it" in str(marker.default_folder()[1])
     assert len(listing.last_written(Location.of(folder)) or "") < 1000
 
 

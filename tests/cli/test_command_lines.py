@@ -221,5 +221,5 @@ def test_what_lists_all_finds_all(chatcli: Program) -> None:
 def test_an_error_of_the_python_door_names_its_folder(tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path, "my chats")
     save(tmp_path, "talk")
-    with pytest.raises(ChatcliError, match=r"go on with it: chatcli resume --sessions 'my chats' talk$"):
+    with pytest.raises(ChatcliError, match=r"continue it: chatcli resume --sessions 'my chats' talk$"):
         folder.create("talk", model=None, system=None)

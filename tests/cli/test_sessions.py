@@ -54,10 +54,7 @@ def test_an_ambiguous_beginning_is_refused_with_its_matches(chatcli: Program, co
         save(chatcli, f"fruit-{number}", "hello")
     arguments = {"rename": ["new"], "delete": ["--yes"]}.get(command, [])
     result = chatcli.run(command, "fruit", *arguments, expect=1)
-    assert (
-        "chatcli: 'fruit' could be any of 'fruit-0', 'fruit-1', 'fruit-2', 'fruit-3', 'fruit-4'"
-        in result.errors
-    )
+    assert "chatcli: 'fruit' matches 'fruit-0', 'fruit-1', 'fruit-2', 'fruit-3', 'fruit-4'" in result.errors
     assert "fruit-5" not in result.errors and 1 == result.errors.count("\n")
     assert 7 == len(names(chatcli))
 

@@ -317,7 +317,7 @@ def test_the_session_that_is_open_stays_and_the_list_says_whole_why(chatcli: Pro
         terminal.send(CTRL_X)
         terminal.wait_for("Delete 'talk' for good?")
         terminal.send("y")
-        terminal.wait_for("The session 'talk' is the one that is open here: /new leaves it, and")
+        terminal.wait_for("The session 'talk' is open in this chat: /new leaves it, and")
         terminal.wait_for("  gives it another name.")
         terminal.send(ESCAPE)
         terminal.wait_for(lambda: ready(terminal))

@@ -29,7 +29,7 @@ BEHIND_SECONDS = 1.0
 CONTEXT = 1 << 20
 # Bias against the token that ends a reply: one in some hundreds is drawn.
 ENDLESS = ("--logit-bias", "2:-100")
-CUT_OFF = "Turn 1's reply was cut off. /continue goes on with it, /regenerate makes another."
+CUT_OFF = "Turn 1's reply was cut off. /continue resumes it, /regenerate writes another."
 
 
 def with_room(models: Path, folder: Path) -> Path:

@@ -30,7 +30,7 @@ from tests.support.waiting import wait_until
 SEED = int(os.environ.get("CHATCLI_SEED", "20261122"))
 # What a killed process may have shown and not saved.
 BEHIND_SECONDS = 1.0
-CUT_OFF = "Turn 1's reply was cut off. /continue goes on with it, /regenerate makes another."
+CUT_OFF = "Turn 1's reply was cut off. /continue resumes it, /regenerate writes another."
 
 
 class Watched:

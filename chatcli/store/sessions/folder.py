@@ -1,7 +1,6 @@
 """The folder of sessions, and the file of an open session: names, locks, appends.
 
-Each line is one fact, flushed before it is acted on. The writer holds a lock on the file for as long
-as the session is open.
+Each line is flushed before it is acted on. The writer locks the file while the session is open.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ from chatcli.text import listed
 from chatcli.threads.executor import SerialExecutor
 
 MAX_SLUG_LENGTH = 32
-# Words that a name does not end with.
+# Words that are dropped from the end of a name.
 FILLERS = re.compile(
     "a|an|and|are|as|at|because|but|by|for|from|has|have|i|if|in|into|is|its|my|of|on|or|our|than"
     "|the|their|to|was|were|when|where|which|while|who|with|your"
 )
-# `files.is_locked` holds a session's lock for microseconds.
+# How long to retry, because `files.is_locked` holds the lock for microseconds.
 LOCK_SECONDS = 0.1
 LOCK_POLL_SECONDS = 0.005
-# In place of the descriptor of a file that the process before a fork has open.
+# Replaces the descriptor of a file that belongs to the parent process after a fork.
 FORKED = -1
 
 
@@ -61,14 +60,16 @@ class SessionFolder:
     """Where sessions are saved."""
 
     def __init__(self, folder: Path, flag: str | None = None) -> None:
-        """`flag` is what `--sessions` must say for chatcli to find the folder; None: it finds it without."""
+        """`flag` is the value for `--sessions` with which chatcli finds the folder; None if it finds it
+        without.
+        """
         self.folder = folder
         self.flag = flag
         self.location = Location.of(folder)
         self._opened: weakref.WeakSet[SessionFile] = weakref.WeakSet()
 
     def command(self, command: str, *names: str) -> str:
-        """A command line of chatcli that runs on this folder, for a person to paste."""
+        """A chatcli command line for this folder, ready to paste."""
         return command_line(command, *names, sessions=self.flag)
 
     def names(self) -> list[str]:
@@ -80,7 +81,7 @@ class SessionFolder:
         return len(listing.names(self.location))
 
     def latest(self) -> str:
-        """The session that was written last, also if the clock was set back since.
+        """The session that was written last, even if the clock was set back since.
 
         Raises `SessionNotFound` if there is none.
         """
@@ -91,7 +92,7 @@ class SessionFolder:
         return last if last in names else names[0]
 
     def resolve(self, name: str) -> str:
-        """A session's full name from itself or an unambiguous beginning of it."""
+        """A session's full name from its name or an unambiguous beginning."""
         if self.exists(files.check_name(name)):
             return name
         names = sorted(listing.names(self.location))
@@ -101,7 +102,7 @@ class SessionFolder:
         raise SessionNotFound(self._not_found(name, names, matches))
 
     def exact(self, name: str) -> str:
-        """`name` if there is such a session: what cannot be undone takes whole names only."""
+        """`name` if that session exists: irreversible commands accept only full names."""
         files.check_name(name)
         names = listing.names(self.location)
         if name not in names:
@@ -109,7 +110,7 @@ class SessionFolder:
         return name
 
     def holding(self, entry_id: str) -> str | None:
-        """The session that has this entry, whatever it is called now; branches of it may have it too."""
+        """The session with this entry, whatever its name is now. Its branches may have the entry too."""
         for name in self.names():
             with contextlib.suppress(SessionError):
                 if entry_id.encode() in listing.read(self.location, name):
@@ -121,7 +122,7 @@ class SessionFolder:
             return self._path(name).exists()
 
     def free_name(self, wanted: str) -> str:
-        """`wanted`, or `wanted-2`, `wanted-3`, … if that is taken; one that is numbered so is counted on."""
+        """`wanted`, or `wanted-2`, `wanted-3`, … if that is taken. A numbered name is counted on."""
         taken = set(listing.names(self.location))
         stem, _, number = wanted.rpartition("-")
         if wanted in taken and stem in taken and number.isdecimal():
@@ -130,21 +131,21 @@ class SessionFolder:
         return next(name for name in (wanted, *numbered) if name not in taken)
 
     def size(self, name: str) -> int:
-        """Bytes of a session's file. Raises `FolderError`."""
+        """The size of a session's file in bytes. Raises `FolderError`."""
         with files.explained(f"read the session '{name}'"):
             return self._path(name).stat().st_size
 
     def read(self, name: str) -> Transcript:
-        """A session without locking it."""
+        """Read a session without locking it."""
         name = self.resolve(name)
         return parse(name, listing.read(self.location, name))
 
     def summaries(self, newest: int | None = None) -> list[Summary]:
-        """Summaries of every session or of the newest; one that cannot be read has a `problem`."""
+        """Summaries of every session or of the newest; an unreadable one has a `problem`."""
         return listing.summaries(self.location, newest)
 
     def create(self, name: str, *, model: str | None, system: str | None, **facts: Any) -> SessionFile:
-        """A new, locked, empty session; more as for `building`. Raises `SessionExists`."""
+        """Create an empty, locked session; see `building`. Raises `SessionExists`."""
         with self.building(name, model=model, system=system, **facts) as session:
             return session
 
@@ -158,10 +159,10 @@ class SessionFolder:
         date: str | None = None,
         branched_from: str | None = None,
     ) -> Iterator[SessionFile]:
-        """A new, locked session that keeps `date` (default: today), to be filled by the block.
+        """Create a locked session with `date` (default: today), for the block to fill.
 
-        It appears under its name when the block ends, whole and on disk. After an error, or in a process that
-        is killed before, there is none. Raises `SessionExists`.
+        It appears under its name, complete and flushed, when the block ends. After an error or a kill there
+        is no session. Raises `SessionExists`.
         """
         files.check_name(name)
         marker.claim(self.location)
@@ -190,7 +191,7 @@ class SessionFolder:
     def _unnamed(self, name: str, first_line: bytes) -> SessionFile:
         """A session's file under a temporary name, locked. Raises `OSError`."""
         for _ in range(files.ATTEMPTS):
-            # A sweep elsewhere may come before the lock.
+            # Another process may sweep the file before it is locked.
             with contextlib.suppress(SessionNotFound, FileNotFoundError):
                 temporary = files.unnamed(self.location)
                 try:
@@ -207,12 +208,12 @@ class SessionFolder:
     def _taken(self, name: str) -> SessionExists:
         return SessionExists(
             f"There is a session '{name}' already: choose another name, "
-            f"or go on with it: {self.command('resume', name)}"
+            f"or continue it: {self.command('resume', name)}"
         )
 
     @contextlib.contextmanager
     def _publishing(self) -> Iterator[None]:
-        """One chatcli at a time gives names in a folder, where the disk knows locks on folders."""
+        """Only one process at a time gives names in a folder, if the file system can lock folders."""
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
                 held.enter_context(self.location.locked())
@@ -239,13 +240,13 @@ class SessionFolder:
 
     @contextlib.contextmanager
     def _locking(self, path: Location, advice: str = "close it there first.") -> Iterator[None]:
-        """Add `advice` to `SessionLocked`, or what helps if this process has the session open."""
+        """Add `advice` to `SessionLocked`, or what to do if this process has the session open."""
         try:
             yield
         except SessionLocked as error:
             if any(session.location == path and not session.closed for session in self._opened):
                 raise SessionLocked(
-                    f"The session '{path.stem}' is the one that is open here: /new leaves it, "
+                    f"The session '{path.stem}' is open in this chat: /new leaves it, "
                     "and /rename gives it another name."
                 ) from None
             raise SessionLocked(f"{error}: {advice}") from None
@@ -262,7 +263,7 @@ class SessionFolder:
         with files.explained(f"rename the session '{name}'"), self._publishing():
             if new.exists():
                 raise SessionExists(f"There is a session '{new_name}' already.")
-            # First, so that what says that it failed has not renamed the session.
+            # First, so that a failure leaves the session's name unchanged.
             history.rename(self.location, name, new_name)
             try:
                 old.rename(new)
@@ -276,7 +277,7 @@ class SessionFolder:
         return new_name
 
     def delete(self, name: str) -> str:
-        """Remove a session's transcript, also a damaged one.
+        """Remove a session's transcript, even if it is damaged.
 
         Raises `SessionLocked` if it is open, `SessionVersionError` if a newer chatcli wrote it.
         """
@@ -297,7 +298,7 @@ class SessionFolder:
         return path.stem
 
     def discard(self, session: SessionFile) -> None:
-        """Close a session that nothing was said in, and leave nothing of it, also on a full disk."""
+        """Close a session without messages and delete it completely, even on a full disk."""
         with contextlib.suppress(OSError, FolderError):
             session.location.unlink(missing_ok=True)
             listing.forget_last_written(self.location, session.name)
@@ -305,7 +306,7 @@ class SessionFolder:
 
     def _not_found(self, name: str, names: list[str], matches: list[str]) -> str:
         if matches:
-            return f"'{name}' could be any of {_listed(matches)}: give more of the name."
+            return f"'{name}' matches {_listed(matches)}: type more of the name."
         missing = f"There is no session '{name}' in {files.with_tilde(Path(str(self.location)))}."
         if similar := difflib.get_close_matches(name, names, 3):
             return f"{missing} Did you mean {_listed(similar)}?"
@@ -316,13 +317,13 @@ class SessionFolder:
 
 
 class SessionFile(SessionLog):
-    """A session with a file, which is locked and appended to."""
+    """A session with a file, which this process locks and appends to."""
 
     is_saved = True
     location: Location
 
     def __init__(self, path: Location, name: str | None = None) -> None:
-        """`name` is what it will be called, of a session that is under a temporary name until `publish`."""
+        """`name` is its final name, if the file has a temporary name until `publish`."""
         self.location = self.temporary = path
         self.closed = False
         self._is_published = name is None
@@ -339,7 +340,7 @@ class SessionFile(SessionLog):
             self._writing = threading.RLock()
             self._flushing: Future[None] | None = None
             self._cut_torn_line()
-            # Replies of which there are parts only become entries. On a full disk they stay parts.
+            # Interrupted replies become entries. On a full disk they stay parts.
             conversation = self.conversation
             entries = [conversation.entries[entry_id] for entry_id in sorted(self.transcript.interrupted)]
             with contextlib.suppress(FolderError):
@@ -354,20 +355,20 @@ class SessionFile(SessionLog):
 
     @property
     def path(self) -> Path:
-        """The file's path, for sentences."""
+        """The file's path, for messages."""
         return self.location.path
 
     def _cut_torn_line(self) -> None:
-        """Cut off what a write left unfinished, here or in a process that was killed."""
+        """Cut off a line that a failed write or a killed process left unfinished."""
         if self._torn:
             os.ftruncate(self._descriptor, self._size)
             self._torn = False
 
     def write(self, line: Mapping[str, Any], *, wait: bool = True, flush: bool = True) -> None:
-        """Append one fact and wait until it is on disk. Raises `FolderError`; no part of it is kept then.
+        """Append a line and wait until it is on disk. Raises `FolderError`, and then keeps no part of it.
 
-        Without `wait` it survives this process, but not yet a power cut; without `flush`, when it does is
-        left to the system.
+        Without `wait` it survives this process but not yet a power failure; without `flush` the system
+        decides when it does.
         """
         data = encode(line)
         with self._writing, files.explained(f"save to the session '{self.name}'"):
@@ -375,10 +376,10 @@ class SessionFile(SessionLog):
             self._check_ours()
             try:
                 files.write_all(self._descriptor, data)
-                if flush and self._is_published:  # else all of it is flushed at once
+                if flush and self._is_published:  # otherwise everything is flushed together
                     flushing, self._flushing = self._flushing, None
                     if flushing is not None:
-                        flushing.result()  # raises what the flusher's thread met
+                        flushing.result()  # raises the flush thread's errors
                     if wait:
                         files.flush(self._descriptor)
                     else:
@@ -392,7 +393,7 @@ class SessionFile(SessionLog):
             self._size += len(data)
 
     def publish(self, path: Location) -> None:
-        """Give a session that is under a temporary name its own, once all of it is on disk.
+        """Give a session with a temporary name its final one, once all of it is on disk.
 
         Raises `FileExistsError`, and `OSError`.
         """
@@ -404,7 +405,7 @@ class SessionFile(SessionLog):
         listing.note_last_written(self.location.parent, self.name)
 
     def _check_ours(self) -> None:
-        """Raise `FolderError` if the file at the session's path is another one, or was changed."""
+        """Raise `FolderError` if the file at the session's path was replaced or changed."""
         facts = os.fstat(self._descriptor)
         if not (self.location.is_where_named() and _same(facts, self.location)):
             raise FolderError(
@@ -414,17 +415,19 @@ class SessionFile(SessionLog):
         if facts.st_size != self._size:
             raise FolderError(
                 f"Cannot save to the session '{self.name}': another program has changed its file. "
-                "Leave, look at it, and open the session again."
+                "Leave, check it, and open the session again."
             )
 
     def moved(self, path: Location) -> None:
-        """Take note that the file has been renamed."""
+        """Note that the file has been renamed."""
         with self._writing:
             self.location, self.name = path, path.stem
 
     def close(self) -> None:
-        """Flush and close the file. It is closed also if this raises `FolderError`. Once is enough."""
-        # The system gives the number of a closed file to the next one that is opened.
+        """Flush and close the file, which is closed even if this raises `FolderError`. Later calls do
+        nothing.
+        """
+        # The system reuses a closed file's number.
         if self.closed:
             return
         self.closed = True
@@ -445,7 +448,7 @@ _open_files: weakref.WeakSet[SessionFile] = weakref.WeakSet()
 
 
 def _leave_files_to_parent() -> None:
-    """In a forked process: the files are its parent's, and so are the locks, which end with the parent's."""
+    """In a forked process, disown the files: they and their locks belong to the parent."""
     for file in _open_files:
         if not file.closed:
             os.close(file._descriptor)
@@ -456,7 +459,7 @@ os.register_at_fork(after_in_child=_leave_files_to_parent)
 
 
 def slug(text: str) -> str:
-    """A session's name: the first words of its first message, without fillers at the end."""
+    """A session's name: the first words of its first message, without filler words at the end."""
     words = re.findall(r"[^\W_]+", re.sub("['’]", "", text.lower()))
     kept: list[str] = []
     for word in words:
@@ -470,7 +473,7 @@ def slug(text: str) -> str:
 
 
 def _lock(descriptor: int, name: str) -> None:
-    """Raises `SessionLocked` if the lock does not come free soon."""
+    """Raises `SessionLocked` if the lock is not released soon."""
     deadline = time.monotonic() + LOCK_SECONDS
     while not files.lock(descriptor, wait=False):
         if time.monotonic() > deadline:
@@ -479,9 +482,9 @@ def _lock(descriptor: int, name: str) -> None:
 
 
 def _check_still_there(descriptor: int, path: Location) -> None:
-    """Raise `SessionNotFound` if another process took the file away before it was locked."""
+    """Raise `SessionNotFound` if another process removed the file before it was locked."""
     if not _same(os.fstat(descriptor), path):
-        raise SessionNotFound(f"There is no session '{path.stem}' any more.")
+        raise SessionNotFound(f"The session '{path.stem}' no longer exists.")
 
 
 def _same(facts: os.stat_result, path: Location) -> bool:

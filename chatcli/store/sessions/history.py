@@ -1,6 +1,6 @@
-"""The history of what was typed in a folder of sessions: one file, which only its owner reads.
+"""The composer's history for a folder of sessions: one private file.
 
-Each line is one message or command with the session that it was typed in, so that it goes with the session.
+Each line is one message or command with its session, so that it is deleted with the session.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAME = ".history"
 
 @dataclass(frozen=True)
 class Typed:
-    """A message or command; `session` is None where it belongs to none.
+    """A message or command; `session` is None if it belongs to none.
 
     `pastes` are the places (start, end) of the long pastes in the text, in order.
     """
@@ -32,7 +32,7 @@ class Typed:
 
 
 def entries(folder: Location) -> list[Typed]:
-    """What was typed, oldest first; damaged lines are left out. Raises `OSError`."""
+    """The history, oldest first, without damaged lines. Raises `OSError`."""
     with files.opened_locked(folder / NAME, os.O_RDONLY) as descriptor:
         return list(_parsed(files.read_all(descriptor))) if descriptor is not None else []
 
@@ -50,7 +50,7 @@ def forget(folder: Location, session: str) -> None:
 
 
 def rename(folder: Location, session: str, new_name: str) -> None:
-    """What was typed in a session belongs to its new name. Raises `OSError`."""
+    """Move a renamed session's entries to its new name. Raises `OSError`."""
     _rewrite(folder, lambda each: replace(each, session=new_name) if each.session == session else each)
 
 

@@ -1,4 +1,4 @@
-"""The image files of saved messages, each once, named by its content."""
+"""The image files of saved messages, stored once each and named by content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chatcli.files import Location
 FOLDER, SCRATCH = "images", "tmp"
 SHARD_NAME = re.compile("[0-9a-f]{2}")
 IMAGE_NAME = re.compile(rf"([0-9a-f]{{64}})\.({'|'.join(FORMATS)})")
-MEND = "Put it back there, or go on before it: /rewind TURN."
+MEND = "Put the file back, or continue from an earlier turn: /rewind TURN."
 
 
 class Gallery:
@@ -31,11 +31,11 @@ class Gallery:
         self.folder = Location.of(sessions) / FOLDER
 
     def path(self, picture: Picture) -> Location:
-        """Where an image's bytes are."""
+        """The path of an image's file."""
         return self.folder / picture.sha256[:2] / f"{picture.sha256}.{picture.kind}"
 
     def data(self, picture: Picture) -> bytes:
-        """An image's bytes. Raises `ImagesRefused` if they are not there any more, or changed."""
+        """An image's bytes. Raises `ImagesRefused` if the file is missing or was changed."""
         path = self.path(picture)
         if (held := self.in_memory.get(picture.sha256)) is not None:
             return held
@@ -50,7 +50,7 @@ class Gallery:
 
     @contextlib.contextmanager
     def keeping(self, images: Iterable[Image]) -> Iterator[None]:
-        """Put images on disk and keep `sweep` away while the block writes the message that names them.
+        """Write images, and block `sweep` while the block writes the message that names them.
 
         Raises `FolderError`.
         """
@@ -75,7 +75,7 @@ def _lost(picture: Picture, path: Location) -> str:
 
 
 def sweep(sessions: Path | Location, transcripts: Callable[[], Iterable[Location]]) -> None:
-    """Remove the images that none of the folder's `transcripts` names, while nobody adds one.
+    """Remove images that none of the folder's `transcripts` names. Waits for processes that add images.
 
     Raises `OSError`; nothing is removed if a transcript cannot be read.
     """

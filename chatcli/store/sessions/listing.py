@@ -1,7 +1,7 @@
 """Lists a folder of sessions: names by age, a summary of each, contents.
 
-Ten thousand sessions are listed while a person waits. So a session without branches is summarized by
-the beginnings of its lines, and only one with branches or damage is parsed.
+A person waits while ten thousand sessions are listed, so only sessions with branches or damage are parsed.
+Others are summarized from the beginnings of their lines.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from chatcli.files import Location
 from chatcli.store.sessions.transcript import DAMAGE, decode, header, parse
 
 SUFFIX = ".jsonl"
-# Names the session that was written last.
+# The file that names the session that was written last.
 LAST = ".last"
 PLAIN_NAME = re.compile(r"\w[\w-]{0,79}", re.ASCII)
 USER = b'\n{"type": "user"'
-# The beginning of a line that adds a message, or that changes neither the head's turn nor the model.
+# How lines begin that add a message, or that change neither the head's turn nor the model.
 FORWARD = re.compile(
     rb'\n\{"type": "(?:(user|assistant|tool)", "id": "(\w+)", "parent": (?:null|"(\w+)"), "content": "'
     rb'|(?:note|part)", "id": "|(?:system|template|running|set)", ")'
@@ -35,7 +35,7 @@ Read = tuple[float, bytes] | ChatcliError | None
 
 @dataclass(frozen=True)
 class Summary:
-    """A session in a listing. `problem` replaces the rest for a file that cannot be read."""
+    """A session in a listing. If the file cannot be read, only `problem` is set."""
 
     name: str
     turns: int = 0
@@ -46,7 +46,7 @@ class Summary:
 
 
 def names(folder: Location) -> list[str]:
-    """Every session, in no order. Raises `FolderError` if the folder cannot be read."""
+    """Every session, unordered. Raises `FolderError` if the folder cannot be read."""
     return [_name(entry) for entry in _sessions(folder)]
 
 
@@ -60,14 +60,14 @@ def by_age(folder: Location) -> list[str]:
 
 
 def last_written(folder: Location) -> str | None:
-    """The session that was written last, if that is known."""
+    """The session that was written last, if known."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return (folder / LAST).read_bytes(files.LONGEST_NAME_BYTES + 1).decode().removesuffix("\n")
     return None
 
 
 def note_last_written(folder: Location, name: str) -> None:
-    """Remember which session is written now. It is a hint, so it waits for no disk and fails silently."""
+    """Remember which session was written last. It is a hint: not flushed, and errors are ignored."""
     flags = os.O_WRONLY | os.O_CREAT
     with contextlib.suppress(OSError), files.opened_locked(folder / LAST, flags) as descriptor:
         assert descriptor is not None
@@ -77,13 +77,13 @@ def note_last_written(folder: Location, name: str) -> None:
 
 
 def forget_last_written(folder: Location, name: str) -> None:
-    """Leave no trace of a session that goes. Raises `OSError`."""
+    """Forget a deleted session. Raises `OSError`."""
     if last_written(folder) == name:
         (folder / LAST).unlink(missing_ok=True)
 
 
 def summaries(folder: Location, newest: int | None = None) -> list[Summary]:
-    """Every session or the newest, last used first; one that cannot be read has a `problem`."""
+    """Every session or the newest, last used first; an unreadable one has a `problem`."""
     gathered = []
     for name in by_age(folder)[:newest]:
         read = _try_read(folder, name)
@@ -101,7 +101,7 @@ def summaries(folder: Location, newest: int | None = None) -> list[Summary]:
 def contents(folder: Location, report: Callable[[str], object]) -> Iterator[tuple[str, float, bytes]]:
     """Every session, last used first: its name, modification time and bytes.
 
-    `report` gets a sentence about each that cannot be read. Raises `FolderError` if the folder cannot be.
+    `report` gets a sentence about each unreadable session. Raises `FolderError` for an unreadable folder.
     """
     for name in by_age(folder):
         read = _try_read(folder, name)
@@ -153,9 +153,9 @@ def _parsed(name: str, data: bytes, modified: float) -> Summary:
 
 
 def _scanned(name: str, data: bytes, modified: float) -> Summary | None:
-    """The summary of a conversation without branches; None if it must be parsed.
+    """The summary of a conversation without branches; None if the file must be parsed.
 
-    JSON has no raw line feed within a text, so a line's beginning is never part of a message.
+    JSON strings contain no raw line feed, so the beginning of a line is never inside a message.
     """
     turns = _turns(data)
     if turns is None:
@@ -171,7 +171,7 @@ def _scanned(name: str, data: bytes, modified: float) -> Summary | None:
 
 
 def _turns(data: bytes) -> int | None:
-    """How many messages a person sent, if each entry continues the one before it; else None."""
+    """The number of user messages if each entry continues the one before it; else None."""
     turns, last, seen = 0, None, set()
     find, match_line = data.find, FORWARD.match
     at, end = find(b"\n"), data.rfind(b"\n")

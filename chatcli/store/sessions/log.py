@@ -1,4 +1,4 @@
-"""A session: its conversation, and each change of it as a line for its file, where it has one."""
+"""A session: its conversation, with each change also written to its file, if it has one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chatcli.store.sessions.transcript import ATTRIBUTES, Transcript, entry_line
 
 
 class SessionLog:
-    """A session without a file: all of it is in memory. `name` is what its file is to be called, if any.
+    """A session without a file, in memory only. `name` is the name its file will get, if any.
 
     One that `is_private` never gets a file, and nothing that is computed for it goes to disk.
     """
@@ -23,7 +23,7 @@ class SessionLog:
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript, self.name = transcript, transcript.name
-        # What was asked for and is not written yet: lines by their types.
+        # Changes that are not written yet: lines by their types.
         self._asked: dict[str, Mapping[str, Any]] = {}
 
     @property
@@ -32,14 +32,14 @@ class SessionLog:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a conversation: a file, or a message."""
+        """Whether the conversation has a file or a message."""
         return self.is_saved or bool(self.conversation.entries)
 
     def write(self, line: Mapping[str, Any], *, wait: bool = True, flush: bool = True) -> None:
-        """Without a file there is nothing to write."""
+        """Without a file, does nothing."""
 
     def close(self) -> None:
-        """Without a file there is nothing to let go."""
+        """Without a file, does nothing."""
 
     def _set(self, kind: str, saved: bool = True, **values: Any) -> None:
         attributes = {name: ATTRIBUTES[kind][name][0] for name in values}
@@ -55,7 +55,7 @@ class SessionLog:
             setattr(self.conversation, of, values[name])
 
     def write_asked(self) -> None:
-        """Write what was set without being saved."""
+        """Write the changes that were made with `saved` false."""
         while self._asked:
             kind = next(iter(self._asked))
             self.write(self._asked[kind])
@@ -70,13 +70,13 @@ class SessionLog:
         entry_id: str | None = None,
         **facts: Any,
     ) -> Entry:
-        """Add a message under `parent` and write it, as `write` does. `entry_id`: that of its parts."""
+        """Add a message under `parent` and write it, as `write` does. `entry_id` is the id of its parts."""
         entry = Entry(entry_id or new_id(), parent, message, time.time(), **facts)
         self.write(entry_line(entry), wait=wait)
         return self.conversation.add(entry)
 
     def copy(self, entry: Entry) -> None:
-        """Add an entry of another session as it is."""
+        """Add another session's entry unchanged."""
         self.write(entry_line(entry))
         self.conversation.add(entry)
 
@@ -97,14 +97,14 @@ class SessionLog:
         self.conversation.note(entry.id, record)
 
     def move_head(self, entry_id: str | None, *, saved: bool = True) -> None:
-        """Continue from another entry. Not `saved`: opened again before the next message, it is as it was."""
+        """Continue from another entry. Unless `saved`, the file does not change before the next message."""
         if entry_id != self.conversation.head:
             if saved:
                 self.write({"type": "head", "id": entry_id})
             self.conversation.head = entry_id
 
     def set_system(self, system: str | None, *, saved: bool = True) -> None:
-        """Not `saved`: `write_asked` writes it, here and below."""
+        """If not `saved`, `write_asked` writes it later, here and below."""
         self._set("system", saved, content=system)
 
     def set_model(self, model: str) -> None:
@@ -115,19 +115,19 @@ class SessionLog:
         self._set("date", date=date)
 
     def set_template(self, effort: str | None, arguments: Mapping[str, Any], *, saved: bool = True) -> None:
-        """The variables of the chat template from now on; `effort` is how much to think."""
+        """Set the chat template's variables from now on; `effort` is how much to think."""
         self._set("template", saved, effort=effort, args=dict(arguments))
 
     def set_model_options(self, model_options: Mapping[str, Any]) -> None:
-        """How the model is run from now on, as `ModelOptions.asked` tells it."""
+        """Set how the model is run from now on, in the form of `ModelOptions.asked`."""
         self._set("running", running=dict(model_options))
 
     def set_settings(self, settings: Mapping[str, Any]) -> None:
-        """What `/set` and `/think` have set from now on, as `Conversation.settings` has it."""
+        """Set the values of `/set` and `/think` from now on, in the form of `Conversation.settings`."""
         self._set("set", set=dict(settings))
 
     def set_label(self, entry_id: str, label: str) -> None:
-        """Bookmark an entry; an empty label takes the bookmark away."""
+        """Bookmark an entry; an empty label removes the bookmark."""
         self.write({"type": "label", "id": entry_id, "label": label})
         self.conversation.labels.pop(entry_id, None)
         if label:

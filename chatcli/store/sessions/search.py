@@ -1,6 +1,7 @@
 """Searches the messages of every session, last used first.
 
-Ten thousand sessions are searched while a person waits, so only those are parsed whose bytes hold the words.
+A person waits while ten thousand sessions are searched, so only those whose bytes contain the words are
+parsed.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ from chatcli.store.sessions import listing
 from chatcli.store.sessions.transcript import header, parse
 from chatcli.text import clean_line
 
-# Accents and other marks above and below letters, as NFKD sets them apart.
+# Accents and other combining marks, which NFKD separates from their letters.
 MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
 QUERY = re.compile(r'"([^"]*)"?|([^\s"]+)')
-# Characters that JSON escapes within a text.
+# Characters that JSON escapes in a string.
 ESCAPED = re.compile(r'["\\\x00-\x1f]')
-# A reply that was interrupted is in parts, and a word may lie in two of them.
+# An interrupted reply is in parts, and a word may span two of them.
 PART_OF_REPLY = b'\n{"type": "part"'
-# Characters of an excerpt, and of those before the first match.
+# The length of an excerpt, and of its text before the first match, in characters.
 EXCERPT_LENGTH, EXCERPT_LEAD = 160, 40
-# Matches of one word that are looked at to place an excerpt.
+# How many matches of a word are considered to place an excerpt.
 MAX_MATCHES = 100
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A message that holds the words. `turn` is its number along the path that leads to it.
+    """A message that contains the words. `turn` is its number on the path to it.
 
-    `on_path`: the session's current path goes through it. `excerpt` is one clean line, `marks` the
-    places of the words in it: (start, end). `time` is when it was written, `last_used` when the session was,
-    both in seconds since the epoch.
+    `on_path`: it is on the session's current path. `excerpt` is one clean line, `marks` the (start, end) of
+    each word in it. `time` is when the message was written, `last_used` when the session was last used, both
+    in seconds since the epoch.
     """
 
     session: str
@@ -58,7 +59,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The hits of a search for these words. `more`: there are older hits too, which `all_command` finds."""
+    """The hits of a search. `more`: there are older hits, which `all_command` lists."""
 
     words: Sequence[str]
     hits: Sequence[Hit]
@@ -67,7 +68,7 @@ class SearchResult:
 
 
 def split(text: str) -> list[str]:
-    """A line of words as a person types it; quoted ones are one phrase."""
+    """Split a typed query into words and quoted phrases."""
     return [phrase or word for phrase, word in QUERY.findall(text) if phrase or word]
 
 
@@ -78,14 +79,14 @@ def find(
     thinking: bool = False,
     report: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Hit]:
-    """The messages that hold all of these words and phrases, whatever their case and accents.
+    """The messages that contain all of these words and phrases, ignoring case and accents.
 
-    `report` gets a sentence about each session that cannot be read.
-    Raises `UsageError` if there is no word, `FolderError` if the folder cannot be read.
+    `report` gets a sentence about each unreadable session. Raises `UsageError` if there is no word,
+    `FolderError` if the folder cannot be read.
     """
     query = Query(words)
     if not query.patterns:
-        raise UsageError("There is nothing to search for: give a word.")
+        raise UsageError("There is nothing to search for: type a word.")
     for name, last_used, data in listing.contents(Location.of(folder), report):
         try:
             conversation = _candidate(name, data, query)
@@ -104,15 +105,15 @@ def find(
 
 
 def newest(hits: Iterator[Hit], words: Sequence[str], limit: int | None) -> SearchResult:
-    """The first hits of a search, at most `limit` (None: all of them)."""
+    """The first `limit` hits of a search (None: all)."""
     first = list(islice(hits, None if limit is None else limit + 1))
     return SearchResult(words, first[:limit], limit is not None and len(first) > limit)
 
 
 def names(folder: Path | Location, words: str) -> set[str]:
-    """The sessions with a message that holds all of these words, as `split` reads them.
+    """The sessions with a message that contains all of these words, in the syntax of `split`.
 
-    What cannot be read is left out. Raises `FolderError` if the folder cannot be read.
+    Unreadable sessions are left out. Raises `FolderError` if the folder cannot be read.
     """
     query, matching = Query(split(words)), set()
     for name, _, data in listing.contents(Location.of(folder), lambda _: None) if query.patterns else ():
@@ -125,7 +126,7 @@ def names(folder: Path | Location, words: str) -> set[str]:
 
 
 class Query:
-    """What a message must hold: every word and every phrase."""
+    """The words and phrases that a message must contain."""
 
     def __init__(self, words: Sequence[str]) -> None:
         terms = [term for word in words if (term := fold(word).split())]
@@ -141,14 +142,14 @@ class Query:
         )
 
     def may_be_in(self, raw: bytes) -> bool:
-        """False if no text in this JSON holds the words. Raises `UnicodeDecodeError`."""
+        """False if no string in this JSON contains the words. Raises `UnicodeDecodeError`."""
         if b"\\u" in raw or b"\\/" in raw:
             return True
         folded = fold_bytes(raw)
         return all(piece in folded for piece in self._pieces)
 
     def place(self, folded: str) -> int:
-        """The offset from which an excerpt holds the most of the words."""
+        """The offset at which an excerpt contains the most words."""
         starts = sorted(
             (match.start(), number)
             for number, pattern in enumerate(self.patterns)
@@ -176,12 +177,12 @@ def fold_bytes(text: bytes) -> bytes:
 
 @lru_cache(4096)
 def _fold_run(run: bytes) -> bytes:
-    """No letter's folding depends on the letters around it, so each run is folded by itself."""
+    """Folding a letter does not depend on its neighbours, so each run is folded separately."""
     return MARKS.sub("", normalize("NFKD", run.decode()).casefold()).encode()
 
 
 def _candidate(name: str, data: bytes, query: Query) -> Conversation | None:
-    """The session, parsed, if it may hold the words. Raises `ChatcliError` if it cannot be read."""
+    """The parsed session, if it may contain the words. Raises `ChatcliError` if it cannot be read."""
     header(name, data[: max(data.find(b"\n"), 0)])
     with contextlib.suppress(UnicodeDecodeError):
         if PART_OF_REPLY not in data and not query.may_be_in(data):
@@ -199,7 +200,7 @@ def _text(entry: Entry, thinking: bool) -> str:
 def _excerpt(text: str, query: Query) -> str:
     """One clean line of at most `EXCERPT_LENGTH` characters around the first match."""
     at = query.place(fold(text))
-    # Folding changes lengths: as many characters as make what comes before it.
+    # Folding changes lengths: count the characters whose folded text precedes the match.
     middle = at
     if not text.isascii():
         middle = bisect_right(range(len(text) + 1), at, key=lambda end: len(fold(text[:end]))) - 1
@@ -213,7 +214,7 @@ def _excerpt(text: str, query: Query) -> str:
 
 
 def _marks(excerpt: str, query: Query) -> Iterator[tuple[int, int]]:
-    """The places of the words in an excerpt, in order, none within another."""
+    """The (start, end) of the words in an excerpt, in order, without overlaps."""
     folds = [char.lower() if char.isascii() else fold(char) for char in excerpt]
     origins = [index for index, letters in enumerate(folds) for _ in letters]
     folded = "".join(folds)

@@ -1,8 +1,7 @@
-"""What a server keeps of the replies that it gave: one file, which only its owner reads.
+"""What a server remembers about its replies, in one private file.
 
-Each line is one reply: an identifier that follows from the conversation, its record, and what else is to be
-known of it in a later process. A later line with the same identifier adds to it. Lines are forgotten after
-some days.
+Each line describes one reply: an id derived from the conversation, its record, and what a later process
+needs. A later line with the same id adds to it. Lines expire after some days.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from chatcli.files import Location
 from chatcli.records import valid_record
 
 NAME = ".served"
-# Conversations of clients go on within days, if at all.
+# Clients continue conversations within days, if at all.
 FORGET_SECONDS = 7 * 24 * 3600.0
-# Where the file is larger, the older half of its lines goes.
+# If the file is larger, the older half of its lines is dropped.
 MAX_BYTES = 16 << 20
-# What a line may say of a reply beside its record, in words.
+# Text fields of a line, besides the record.
 FACTS = ("date", "session", "kept_as", "system")
 
 
 def replies(folder: Location) -> dict[str, dict[str, Any]]:
-    """The replies that are not forgotten yet, by their identifiers, oldest first. Raises `OSError`."""
+    """The replies that have not expired, by id, oldest first. Raises `OSError`."""
     with files.opened_locked(folder / NAME, os.O_RDONLY) as descriptor:
         lines = list(_lines(files.read_all(descriptor))) if descriptor is not None else []
     known: dict[str, dict[str, Any]] = {}
@@ -45,7 +44,7 @@ def append(folder: Location, reply: Mapping[str, Any]) -> None:
     with files.opened_locked(folder / NAME, os.O_RDWR | os.O_CREAT) as descriptor:
         assert descriptor is not None
         size = os.lseek(descriptor, 0, os.SEEK_END)
-        # A killed process may have left a line without its end.
+        # A killed process may have left an unfinished line.
         torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
         files.write_all(descriptor, b"\n" + line if torn else line)
         if size + len(line) > MAX_BYTES:
@@ -54,14 +53,14 @@ def append(folder: Location, reply: Mapping[str, Any]) -> None:
 
 
 def tidy(folder: Location) -> None:
-    """Drop what is forgotten. Raises `OSError`."""
+    """Drop expired lines. Raises `OSError`."""
     with files.opened_locked(folder / NAME, os.O_RDWR) as descriptor:
         if descriptor is not None:
             _rewrite(descriptor, list(_lines(files.read_all(descriptor))))
 
 
 def forget(folder: Location, session: str) -> None:
-    """Drop the replies that are kept as a session, with its name. Raises `OSError`."""
+    """Drop the replies that are saved in a session. Raises `OSError`."""
     with files.opened_locked(folder / NAME, os.O_RDWR) as descriptor:
         if descriptor is None:
             return
@@ -72,7 +71,7 @@ def forget(folder: Location, session: str) -> None:
 
 
 def segment_ids(folder: Location) -> set[str]:
-    """The checkpoints that these replies name."""
+    """The ids of the segments that these replies name."""
     with contextlib.suppress(OSError):
         records = [reply["record"] for reply in replies(folder).values()]
         keys = "segments", "reply_segments"
@@ -87,7 +86,7 @@ def _rewrite(descriptor: int, lines: list[dict[str, Any]]) -> None:
 
 
 def _lines(data: bytes) -> Iterator[dict[str, Any]]:
-    """The lines that are not forgotten; damaged ones are left out."""
+    """The lines that have not expired, without damaged ones."""
     oldest = time.time() - FORGET_SECONDS
     for line in data.splitlines():
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):

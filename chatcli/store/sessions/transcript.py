@@ -1,7 +1,7 @@
 """Parses session files into conversations, and encodes their lines.
 
-Each line is one fact. A torn last line, which a crash leaves, is dropped. Any other bad line is skipped
-and reported. A file of a newer version is refused.
+A torn last line, which a crash leaves, is dropped. Any other bad line is skipped and reported. A file of a
+newer version is refused.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from chatcli.text import clean_line, count, decodable
 
 SESSION_VERSION = 1
 DECODER = json.JSONDecoder()
-# The errors that a damaged line can raise while it is read.
+# The errors that reading a damaged line can raise.
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
-# The beginning of a line with a part of a reply that had not ended yet, as `part_line` writes it.
+# How a line with a part of a reply begins, as `part_line` writes it.
 PART = re.compile(rb'\{"type": "part", "id": "(\w+)"', re.ASCII)
-# Seconds since the epoch that calendars know, to the year 9999.
+# The latest time that Python's calendar supports, in the year 9999, in seconds since the epoch.
 MAX_SECONDS = 253402300799.0
 SHA256 = re.compile(r"[0-9a-f]{64}")
-# Levels of JSON in the arguments of a template, which may be a list of tools.
+# The most levels of JSON in template arguments, which may be a list of tools.
 MAX_ARGUMENT_DEPTH = 17
 
 
 @dataclass
 class Transcript:
-    """A session as it is on disk: the conversation, and what is wrong with the file.
+    """A session as read from disk: the conversation, and what is wrong with the file.
 
-    `torn_at` is the offset of a last line that was not written to its end. `interrupted` are the
-    entries of replies that never came to their end: their process was killed.
+    `torn_at` is the offset of an incomplete last line. `interrupted` are the entries of replies whose process
+    was killed while they streamed.
     """
 
     name: str
@@ -61,7 +61,7 @@ def parse(name: str, data: bytes) -> Transcript:
     reader.add_interrupted()
     reader.join_parts()
     if reader.patched:
-        # The records' boundaries belong to paths as they were before a message was lost.
+        # The records' boundaries belong to the paths before a message was lost.
         for entry in list(transcript.conversation.entries.values()):
             record = entry.record.copy()
             record.pop("boundaries", None)
@@ -73,7 +73,7 @@ def parse(name: str, data: bytes) -> Transcript:
 
 
 def header(name: str, line: bytes) -> Conversation:
-    """The empty conversation of a first line. Raises as `parse` does."""
+    """The empty conversation that a first line describes. Raises as `parse` does."""
     unreadable = SessionUnreadable(
         f"The session '{name}' cannot be read: its first line is damaged. It has not been touched."
     )
@@ -101,10 +101,10 @@ class _Reader:
         self._problems = transcript.problems
         self._tree = transcript.conversation
         self._number = 0
-        # The entries that stand in for lost parents, by the parents' ids.
+        # The entries that replace missing parents, by the parents' ids.
         self._stand_ins: dict[str | None, str | None] = {}
         self.patched = False
-        # The lines of replies that have not ended, by the replies' ids. They are decoded only if needed.
+        # The lines of unfinished replies, by id. They are decoded only if needed.
         self._parts: dict[str, list[tuple[int, bytes]]] = {}
         self._unread: dict[str, None] = {}
         self._interrupted = transcript.interrupted
@@ -122,7 +122,7 @@ class _Reader:
             self._problem("is damaged: skipped")
 
     def add_interrupted(self) -> None:
-        """Add the replies that have parts and no end yet, as their first parts have them."""
+        """Add the unfinished replies, with their first parts only."""
         for identifier in self._unread:
             if identifier in self._interrupted:
                 continue
@@ -135,7 +135,8 @@ class _Reader:
                 self._problem("is damaged: skipped")
                 del self._parts[identifier]
                 continue
-            # Of several replies at once the head goes to the first, and never to one beside the conversation.
+            # Of several replies at once the head moves to the first. It never moves to one beside the
+            # conversation.
             question = self._tree.entries[identifier].parent
             is_whole = head is not None and head not in self._interrupted
             if head != question and not (is_whole and self._tree.entries[head or ""].parent == question):
@@ -144,9 +145,9 @@ class _Reader:
         self._unread.clear()
 
     def join_parts(self) -> None:
-        """Give the replies that never ended all of their parts, up to one that is damaged or lost.
+        """Complete the unfinished replies with their other parts, up to a damaged or missing one.
 
-        Once, at the end: other lines may stand between any two parts.
+        Called once, at the end, because other lines may be between any two parts.
         """
         for identifier, parts in self._parts.items():
             texts, thoughts = list[str](), list[str]()
@@ -179,7 +180,7 @@ class _Reader:
         kind = line["type"]
         if kind in ("user", "assistant", "tool"):
             entry = self._entry(line)
-            # Whole, it takes the place of its parts.
+            # The whole reply replaces its parts.
             self._parts.pop(entry.id, None)
             self._unread.pop(entry.id, None)
             self.add_interrupted()
@@ -210,7 +211,7 @@ class _Reader:
             raise ValueError(identifier)
         if not is_number(line["time"]):
             raise ValueError(line["time"])
-        # 0, which is no known time, for those that no calendar has.
+        # Times that the calendar does not support become 0, which means unknown.
         created = float(line["time"]) if 0 <= line["time"] <= MAX_SECONDS else 0.0
         reason, record = line.get("finish_reason"), self._record(line.get("record", {}))
         return Entry(identifier, parent, message, created, _text_or_none(reason), record)
@@ -224,7 +225,7 @@ class _Reader:
             return ()
 
     def _add(self, entry: Entry) -> None:
-        """Add an entry to the tree. One whose parent is lost continues from the head."""
+        """Add an entry to the tree. If its parent is missing, it continues from the head."""
         entries = self._tree.entries
         if entry.id in self._interrupted:
             entries[entry.id] = replace(entry, parent=entries[entry.id].parent)
@@ -235,11 +236,11 @@ class _Reader:
         parent = self._stand_ins.get(entry.parent, entry.parent)
         if parent is not None and parent not in entries:
             parent, self.patched = self._stand_in(parent, entry), True
-            self._problem("continues a message that is lost: kept in its place")
+            self._problem("continues a missing message: attached to the current path")
         self._tree.add(entry if parent == entry.parent else replace(entry, parent=parent))
 
     def _stand_in(self, lost: str, entry: Entry) -> str | None:
-        """The parent of an orphan: the head, or an empty message where two of one role would meet."""
+        """The parent for an orphan: the head, or an empty message if two of the same role would meet."""
         head = self._tree.entries.get(self._tree.head or "")
         role = head.message.role if head is not None else "assistant"
         if role == entry.message.role:
@@ -250,7 +251,7 @@ class _Reader:
         return self._tree.head
 
     def _record(self, record: Any) -> ReplyRecord:
-        """The parts of a record that are of the right type."""
+        """The fields of a record that have the right type."""
         valid = valid_record(record)
         if valid != record:
             self._problem("has a damaged record: left out")
@@ -283,7 +284,8 @@ def arguments_of(value: Any) -> dict[str, Any]:
     return value
 
 
-# Lines that set something of the whole conversation: by type and field, the attribute, and how it is read.
+# Lines that set an attribute of the whole conversation: for each type and field, the attribute and its
+# parser.
 ATTRIBUTES: Mapping[str, Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "system": {"content": ("system", _text_or_none)},
     "model": {"model": ("model", _text)},
@@ -339,7 +341,7 @@ def entry_line(entry: Entry) -> dict[str, Any]:
 
 
 def part_line(entry_id: str, at: int, content: str, thinking: str, tokens: Sequence[int]) -> dict[str, Any]:
-    """The fields of a part of a reply: what came after its first `at` tokens, since the part before.
+    """The fields of a part of a reply: everything since the part before, which ended after `at` tokens.
 
     The first part of a reply has the entry's `parent`, `time` and `record` too.
     """
@@ -374,14 +376,14 @@ def encode(fields: Mapping[str, Any]) -> bytes:
 
 
 def recovered(transcript: Transcript) -> Iterator[str]:
-    """The problems of a session that opening it mended, in sentences, and what to do about a reply."""
+    """Sentences about what opening the session repaired, and what to do about an unfinished reply."""
     yield from transcript.problems
     conversation = transcript.conversation
     turn = len(conversation.turns())
     if conversation.unanswered() is not None:
         yield f"Turn {turn} got no reply. /regenerate answers it."
     elif conversation.head in transcript.interrupted:
-        yield f"Turn {turn}'s reply was cut off. /continue goes on with it, /regenerate makes another."
+        yield f"Turn {turn}'s reply was cut off. /continue resumes it, /regenerate writes another."
     if others := len(transcript.interrupted - {conversation.head}):
         were = "was" if others == 1 else "were"
         yield f"{count('other reply', others, 'other replies')} {were} cut off: /tree shows what came."

@@ -338,7 +338,7 @@ def test_a_line_whose_parent_is_lost_is_kept_in_its_place() -> None:
     assert Message("assistant", "") == back.conversation.entries["b"].message
     assert [
         "line 3 of the session 'dog' is damaged: skipped",
-        "line 4 of the session 'dog' continues a message that is lost: kept in its place",
+        "line 4 of the session 'dog' continues a missing message: attached to the current path",
     ] == back.problems
 
 
@@ -434,7 +434,7 @@ def test_a_session_open_in_this_process_is_refused_as_open_here(
 ) -> None:
     with create(folder):
         for change in (lambda: folder.delete("dog"), lambda: folder.rename("dog", "cat")):
-            with pytest.raises(SessionLocked, match="'dog' is the one that is open here: /new"):
+            with pytest.raises(SessionLocked, match="'dog' is open in this chat: /new"):
                 change()
     with child(HOLDER, folder.folder), pytest.raises(SessionLocked, match="in another chatcli"):
         folder.delete("dog")
@@ -741,7 +741,7 @@ def test_an_exact_name_is_resolved_before_a_beginning(folder: SessionFolder) -> 
 def test_an_ambiguous_beginning_lists_its_matches(folder: SessionFolder) -> None:
     for name in ("dog-1", "dog-2", "cat"):
         create_one_turn(folder, name)
-    with pytest.raises(SessionNotFound, match=r"'dog' could be any of") as caught:
+    with pytest.raises(SessionNotFound, match=r"'dog' matches") as caught:
         folder.resolve("dog")
     assert "'dog-1'" in str(caught.value)
     assert "'dog-2'" in str(caught.value)

@@ -94,7 +94,7 @@ def test_a_lost_image_is_reported_and_the_rest_of_the_conversation_stays(
     with harness(vision_model, saved) as home:
         chat = home.chat("talk")
         head = chat.conversation.head
-        with pytest.raises(ImagesRefused, match=r"The image cat\.png of this conversation .*Put it"):
+        with pytest.raises(ImagesRefused, match=r"The image cat\.png of this conversation .*Put the file"):
             home.say(chat, "And now?")
         assert head == chat.conversation.head
         chat.session.move_head(None)

@@ -66,17 +66,17 @@ def of_another_user(folder: Path) -> None:
 
 
 FOREIGN = {
-    "no marker": (no_marker, "chatcli did not make it"),
-    "another text": (another_text, "chatcli did not make it"),
-    "marker is a link": (marker_is_a_link, "chatcli did not make it"),
-    "marker is a pipe": (marker_is_a_pipe, "chatcli did not make it"),
+    "no marker": (no_marker, "chatcli did not create it"),
+    "another text": (another_text, "chatcli did not create it"),
+    "marker is a link": (marker_is_a_link, "chatcli did not create it"),
+    "marker is a pipe": (marker_is_a_pipe, "chatcli did not create it"),
     "a link": (is_a_link, "it is a link"),
     "a file": (is_a_file, "it is not a folder"),
-    "a session is a link": (link_in("notes.jsonl"), "holds a link (sessions/notes.jsonl)"),
-    "kv is a link": (link_in("kv"), "holds a link (sessions/kv)"),
-    "a model is a link": (link_in("kv/abc"), "holds a link (sessions/kv/abc)"),
-    "tmp is a link": (link_in("kv/abc/tmp"), "holds a link (sessions/kv/abc/tmp)"),
-    "images are elsewhere": (link_in("images/ab"), "holds a link (sessions/images/ab)"),
+    "a session is a link": (link_in("notes.jsonl"), "contains a link (sessions/notes.jsonl)"),
+    "kv is a link": (link_in("kv"), "contains a link (sessions/kv)"),
+    "a model is a link": (link_in("kv/abc"), "contains a link (sessions/kv/abc)"),
+    "tmp is a link": (link_in("kv/abc/tmp"), "contains a link (sessions/kv/abc/tmp)"),
+    "images are elsewhere": (link_in("images/ab"), "contains a link (sessions/images/ab)"),
     "another user's": (of_another_user, "it belongs to another user"),
 }
 
