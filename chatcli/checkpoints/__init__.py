@@ -1,1 +1,1 @@
-"""Brings one live prompt cache to a token position: from memory, from disk, by the model."""
+"""Brings the live prompt cache to a token position: from memory, from disk, or by prefilling."""

@@ -1,7 +1,7 @@
-"""Brings one live prompt cache to a position of a prompt: from memory, from disk, or by the model.
+"""Brings the live prompt cache to a position of a prompt: from memory, from disk, or by prefilling.
 
-A position is the end of a segment of the prompt's `TokenPath`. `advance` plans where to go on from
-(`plan.py`), has `LiveCache` go there, prefills the rest, and gives what that made to `CheckpointWriter`.
+A position is the end of a segment of the prompt's `TokenPath`. `advance` plans where to continue from
+(`plan.py`), moves `LiveCache` there, prefills the rest, and passes new checkpoints to `CheckpointWriter`.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ Purpose = Literal["turn", "settle", "typeahead"]
 
 
 class Prefilled(NamedTuple):
-    """A step of a prefill: tokens that were run, and bytes that were handed to the store's writer."""
+    """A step of a prefill: the tokens run, and the bytes handed to the store's writer."""
 
     tokens: int
     bytes: int
 
 
 class Checkpoints:
-    """The live cache, the checkpoints on its own path, and the store behind them.
+    """The live cache, the checkpoints on its path, and the store.
 
-    `advance` is the whole of it: plan, go there, prefill, checkpoint. `generate` goes on from there.
+    `advance` plans, restores, prefills and checkpoints. `generate` continues from there.
     """
 
     def __init__(
@@ -62,28 +62,28 @@ class Checkpoints:
         memory: Limit | None = None,
         ranks: Ranks = SINGLE_PROCESS,
     ) -> None:
-        """`store` None: nothing is kept. `memory` None: nothing is refused before MLX itself has no more."""
+        """`store` None: checkpoints are off. `memory` None: no limit besides MLX's own."""
         self.worker, self.loaded = worker, loaded
         self.store = NullStore() if store is None else store
         self.live = worker.call(LiveCache, loaded, self.store, memory, ranks)
         self._writer = CheckpointWriter(self.live, worker)
         self._leader = Leader(ranks)
         self.disk = Disk(self.live, self._writer, self._leader)
-        # While it is set, a prefill lets other work run between two layers; None: there is none.
+        # Other work that a prefill lets run between two layers, if any.
         self.others: StopSignal | None = None
         # What was said before, to guess tokens from; None while a reply has it.
         self._lookup: Lookup | None = Lookup()
-        # Whether this model generates the same tokens in a batch; None: not tried yet.
+        # Whether this model generates the same tokens in a batch; None: not tested yet.
         self.exact_in_batch: bool | None = None
-        # Why several sequences cannot be generated in a batch, whatever the model; None: they can.
+        # Why no model can generate in a batch here; None: models can.
         self.unbatched_reason = UNBATCHED if ranks.size > 1 else None
-        # The id that every path begins from.
+        # The parent of every path's first segment.
         self.root = self.live.root
         self._newest_path: TokenPath | None = None
 
     @property
     def memory(self) -> Limit | None:
-        """What the model and its cache may take; None: nothing is refused before MLX itself has no more."""
+        """The memory limit of the model and its cache; None: no limit besides MLX's own."""
         return self.live.memory
 
     @memory.setter
@@ -101,17 +101,17 @@ class Checkpoints:
         return self.live.position.path.ids
 
     def cut(self, tokens: Sequence[int], boundaries: Sequence[int]) -> TokenPath:
-        """A prompt's path; the hashes that the path before has are not computed again."""
+        """A prompt's path. Hashes are taken from the live path where both agree."""
         distance = cuts.distance(self.loaded.prefill_step)
         self._newest_path = TokenPath.cut(self.root, tokens, boundaries, self._newest_path, distance)
         return self._newest_path
 
     def fork(self) -> PromptCache:
-        """The live cache a second time, to be run on its own thread: `worker`'s."""
+        """A copy of the live cache, to be run on the same thread: `worker`'s."""
         return self.worker.call(prompt_cache.fork, self.live.cache)
 
     def room(self, used: int, most: int) -> int:
-        """How many of `most` more tokens fit the memory after `used` ones; at least 1."""
+        """How many of `most` more tokens fit in memory after `used` tokens; at least 1."""
         return most if self.memory is None else max(self.memory.max_tokens(used + most) - used, 1)
 
     # Plan, then execute
@@ -121,12 +121,11 @@ class Checkpoints:
     ) -> tuple[Plan, Iterator[Prefilled]]:
         """Bring the live cache to the end of `path`: plan, execute, prefill, checkpoint.
 
-        Returns what was there already, restored, and the prefill of the rest: nothing of it runs
-        before it is iterated. Setting `cancelled` ends it after the current chunk, and what is done
-        is kept. A turn writes what typeahead has kept in memory only. Nobody waits for what a turn writes:
-        that comes with its first token, or with `hand_over`; where reading takes long, on the way, and when
-        it is cancelled. Of a `private` prompt nothing is written. Raises `MemoryFull` before anything is
-        touched where it would not fit.
+        Returns the plan that was executed, and an iterator that prefills the rest as it is iterated. Setting
+        `cancelled` ends it after the current chunk and keeps what is done. A turn also writes what typeahead
+        has kept in memory. Writing does not delay a turn: checkpoints are handed over after its first token
+        or by `hand_over`, during a long prefill, or when it is cancelled. Nothing of a `private` prompt is written.
+        Raises `MemoryFull`, before changing anything, if the path does not fit.
         """
         if private != self.live.private:
             self.set_private(private)
@@ -158,12 +157,12 @@ class Checkpoints:
             self._writer.put_path()
 
     def plan(self, path: TokenPath, max_depth: int | None = None) -> Plan:
-        """Where to go on from, to come to the end of `path`. Nothing is moved."""
+        """Plan how to reach the end of `path`, without moving anything."""
         live = self.live
         return make_plan(path, live.position, live.snapshots, self.disk, live.traits, max_depth)
 
     def restore(self, plan: Plan) -> Plan:
-        """Execute a plan; where the disk has not what it should have, the next one. Returns what was done."""
+        """Execute a plan, or if files are missing or damaged, the next best plan. Returns the executed one."""
         reason = plan.reason
         while isinstance(done := self.execute(plan), SegmentDamaged):
             reason = reason or f"the checkpoint at token {plan.start} is {done}"
@@ -171,12 +170,12 @@ class Checkpoints:
         return replace(done, reason=reason or done.reason)
 
     def execute(self, plan: Plan) -> Plan | SegmentDamaged:
-        """Bring the live cache to where a plan says. Returns what was done, or why it could not be."""
+        """Move the live cache as planned. Returns the executed plan, or why it failed."""
         path = plan.path
         with self._leader.together("execute", path, **plan.orders()):
             self._writer.hand_over()
             if common_prefix(path.ids, self.live_ids) <= path.beginning:
-                # It is left for another conversation.
+                # The cache moves to another conversation.
                 self._writer.add_state_at_end()
             try:
                 return self.worker.call(self.live.apply, plan)
@@ -193,9 +192,9 @@ class Checkpoints:
     def prefill(
         self, path: TokenPath, depth: int, cancelled: StopSignal, purpose: Purpose = "turn"
     ) -> Iterator[Prefilled]:
-        """Go on from the end of segment `depth` to the end of `path`, a checkpoint at a time.
+        """Prefill from the end of segment `depth` to the end of `path`, one segment at a time.
 
-        What typeahead has run after the last boundary but one is not written before its message is sent.
+        What typeahead runs after the second-to-last boundary is not written before its message is sent.
         """
         live, writer, is_typed = self.live, self._writer, purpose == "typeahead"
         with self._leader.together("prefill", path, depth=depth, purpose=purpose):
@@ -217,40 +216,39 @@ class Checkpoints:
                     return
 
     def prefill_tail(self, tail: Sequence[int]) -> Iterator[int]:
-        """Run `tail` but for its last token; `generate` goes on from there.
+        """Run all of `tail` except its last token; `generate` continues from there.
 
-        The live cache is at the end of the path that `tail` follows. Yields tokens as they are done: where it
-        is left, what is done is kept for `generate`.
+        The live cache must be at the end of the path before `tail`. Yields the number of tokens of each step.
+        If iteration stops early, what is done is kept for `generate`.
         """
         return self.worker.stream(self.live.prefill_tail, tail)
 
-    # What is written
+    # Writing
 
     def accept_typeahead(self) -> None:
-        """The message is sent: what was kept in memory only is to be written."""
+        """The message was sent: let its checkpoints, kept in memory so far, be written."""
         with self._leader.together("accept_typeahead"):
             self.live.message_sent()
 
     def hand_over(self) -> int:
-        """Hand the checkpoints that were made to the store's writer.
+        """Hand new checkpoints to the store's writer.
 
-        Returns the bytes of all that was handed over since the last call.
+        Returns the bytes handed over since the last call.
         """
         with self._leader.together("hand_over"):
             self._writer.hand_over()
             return self._writer.take_bytes()
 
     def persist_state(self) -> int:
-        """Hand the state at the end of the live path to the writer, however quickly it was computed.
+        """Hand the state at the end of the live path to the writer, even if recomputing it would be fast.
 
-        The conversation is opened there, also after the process was killed. Returns its bytes; 0 if it is
-        there.
+        The conversation is reopened there, also after a kill. Returns the state's bytes; 0 if it is on disk.
         """
         with self._leader.together("persist_state"):
             return self._writer.put_state_at_end()
 
     def leave(self) -> None:
-        """Write the state at the end of the live path unless settling has: nothing goes on from there."""
+        """Write the state at the end of the live path, unless settling has, because the conversation is left."""
         self.store.upkeep_bytes += self._writer.put_state_at_end()
 
     def keep_reply(self, path: TokenPath, *, expected: bool) -> tuple[str, int] | None:
@@ -258,9 +256,9 @@ class Checkpoints:
         return None if self._leader.ranks.size > 1 else self._writer.put_reply(path, expected=expected)
 
     def resume_reply(self, path: TokenPath, tail: Sequence[int]) -> int:
-        """Restore how far `keep_reply` has kept the reply in `tail`; `generate` goes on after that.
+        """Restore as much of the reply in `tail` as `keep_reply` has written; `generate` continues after it.
 
-        The live cache is at the end of `path`. Returns how many tokens these are.
+        The live cache must be at the end of `path`. Returns the number of restored tokens.
         """
         position = self.live.position
         if (
@@ -277,7 +275,9 @@ class Checkpoints:
     # Generate
 
     def leave_live_cache(self) -> None:
-        """Leave the live cache to the reply that is generated on it, and go on from the last checkpoint."""
+        """Give the live cache away to the reply that is generated on it, and continue from the last
+        checkpoint.
+        """
         self.worker.call(self.live.leave_to_reply)
 
     def generate(
@@ -288,11 +288,11 @@ class Checkpoints:
         *,
         others: StopSignal | None = None,
     ) -> Generator[Token]:
-        """Run the rest of the prompt and generate; the cache of a `speculator` is at the same token.
+        """Run the rest of the prompt and generate. The cache of a `speculator` must be at the same token.
 
-        To close this early leaves the caches as the last checkpoint had them, but for a rewind.
-        Where history shows the reply as it was generated, the next prefill goes on from there.
-        While `others` is set, other work may run between its tokens, after `leave_live_cache` also prefills.
+        Closing the generator early rewinds the caches to the last checkpoint. Where history shows the reply
+        as it was generated, the next prefill continues after it. With `others`, other work may run between
+        its tokens, and after `leave_live_cache` prefills too.
         """
         run_model = generate.generate
         if speculator is not None:
@@ -305,7 +305,7 @@ class Checkpoints:
         run, done = list(request.tail), len(self.live.position.beyond)
         with self._leader.generating(self.root, request) as request:
             stop = self._leader.stop(cancelled)
-            # A reply that goes on has some of its rows already.
+            # A resumed reply already has some of its rows.
             request = replace(request, tail=run[done:], prefix=[*request.prefix, *run[:done]])
             with self.lent(run, len(request.reply_start)) as (cache, log):
 
@@ -326,9 +326,10 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def lent(self, run: list[int], reply_tokens: int = 0) -> Iterator[tuple[PromptCache, RowLog]]:
-        """The live cache, for a reply, and its log. `run` is what it holds afterwards beyond the checkpoint.
+        """Lend the live cache and its log to a reply. `run` collects the tokens it has run after the
+        checkpoint.
 
-        The last `reply_tokens` of `run` are the reply's already.
+        The last `reply_tokens` of `run` already belong to the reply.
         """
         (cache, log), reply_start = self.live.begin_reply(), len(run) - reply_tokens
         try:
@@ -340,11 +341,11 @@ class Checkpoints:
             self.worker.call(self.live.end_reply, run, log, reply_start)
 
     def vocabulary_size(self) -> int:
-        """How many token ids the model has: it must be run on no others."""
+        """The number of token ids; the model must not be run on others."""
         return self.worker.call(self.live.vocabulary_size)
 
     def memory_bytes(self) -> int:
-        """The bytes that the model and all caches take now."""
+        """The bytes that the model and all caches use now."""
         return self.worker.call(device.used)
 
     def floats(self, scalars: Sequence[Any]) -> list[float]:

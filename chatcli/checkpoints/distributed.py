@@ -1,8 +1,8 @@
-"""Checkpoints of a model that several ranks share: every rank keeps those of its own shard.
+"""Checkpoints of a model shared by several ranks: each rank keeps those of its shard.
 
-All ranks run the same code on the same tokens, or their collectives would wait for each other for
-ever. So rank 0 plans with what all of them have, every rank carries the plan out, and rank 0 alone
-decides when to stop. A single process is a world of one rank, which asks and tells nobody.
+All ranks must run the same code on the same tokens, or their collectives would wait for each other forever.
+So rank 0 plans with what all ranks have, every rank executes the plan, and only rank 0 decides when to stop.
+A single process is a world of one rank and sends nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def loading(ranks: Ranks, settings: Settings, name: str) -> Iterator[None]:
     """Connect the ranks and have all of them load model `name`. Raises `ModelBroken` or `RankLost`."""
     if ranks.leads:
         ranks.meet(sharding.broadcast)
-        # On another machine the home folder may have another path.
+        # The home folder may have a different path on another machine.
         path, home = Path(name), Path.home()
         in_home = path.is_absolute() and path.is_relative_to(home)
         ranks.command(
@@ -48,7 +48,7 @@ def loading(ranks: Ranks, settings: Settings, name: str) -> Iterator[None]:
 
 
 def tightest_limit(ranks: Ranks, own: MemoryLimit | None) -> Limit | None:
-    """The limit of all ranks: the machine with the least memory decides. None where no rank has one."""
+    """The smallest memory limit of all ranks. None if no rank has one."""
     gathered = ranks.all_gather(None if own is None else asdict(own))
     limits = tuple(MemoryLimit.from_dict(limit) for limit in gathered if limit is not None)
     if len(limits) > 1:
@@ -58,7 +58,7 @@ def tightest_limit(ranks: Ranks, own: MemoryLimit | None) -> Limit | None:
 
 @dataclass(frozen=True)
 class ReceivedStop:
-    """The stop signal of every rank but rank 0, which rank 0 sends at each place where its own is asked."""
+    """The stop signal of ranks other than 0, received each time that rank 0 checks its own."""
 
     ranks: Ranks
 
@@ -68,7 +68,7 @@ class ReceivedStop:
 
 @dataclass(frozen=True)
 class BroadcastStop:
-    """The stop signal of rank 0: whenever it is asked, the other ranks are sent the answer."""
+    """The stop signal of rank 0, which sends the answer to the other ranks each time it is checked."""
 
     ranks: Ranks
     own: StopSignal
@@ -80,20 +80,20 @@ class BroadcastStop:
 
 
 class Leader:
-    """Has the other ranks do what this one does. Without others, and on these themselves, it does nothing."""
+    """On rank 0, makes the other ranks do what it does. On other ranks, or with one rank, it does nothing."""
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks = ranks
         self._leads = ranks.size > 1 and ranks.leads
-        # The prompt that the other ranks know, and its boundaries.
+        # The prompt and boundaries that the other ranks know.
         self._tokens: Sequence[int] = ()
         self._boundaries: Sequence[int] = ()
 
     @contextlib.contextmanager
     def together(self, name: str, path: TokenPath | None = None, **arguments: object) -> Iterator[None]:
-        """Have the others carry out a command, of the path if there is one, while this rank does the same.
+        """Make the others execute a command, on `path` if given, while this rank does the same in the block.
 
-        Raises `RankLost` if one of them cannot, or this one.
+        Raises `RankLost` if any rank fails.
         """
         if not self._leads:
             yield
@@ -110,23 +110,23 @@ class Leader:
         except RankLost:
             raise
         except Exception as error:
-            # The others are somewhere in the middle, and nothing brings them back from there.
+            # The others are in the middle of the command and cannot be brought back.
             raise self.ranks.explain(error) from error
 
     def _send_path(self, path: TokenPath) -> None:
-        """Let the others know the path, unless they do."""
+        """Send the path to the others, unless they know it."""
         tokens, boundaries = list(path.tokens), path.boundaries
         if tokens != self._tokens or boundaries != self._boundaries[: len(boundaries)]:
             self._tokens, self._boundaries = tokens, boundaries
             self.ranks.command("set_prompt", tokens=tokens, boundaries=boundaries)
 
     def stop(self, own: StopSignal) -> StopSignal:
-        """A stop signal that the others receive too, each time that it is asked."""
+        """A stop signal that the others receive too, each time it is checked."""
         return BroadcastStop(self.ranks, own) if self._leads else own
 
     @contextlib.contextmanager
     def generating(self, root: str, request: GenerationRequest) -> Iterator[GenerationRequest]:
-        """`together`, for a request that draws the same on all ranks."""
+        """`together`, with a request that samples the same tokens on all ranks."""
         sampling = request.sampling
         if self._leads and sampling.seed is None:
             sampling = replace(sampling, seed=secrets.randbits(32))
@@ -143,18 +143,18 @@ class Leader:
 
 
 class Disk:
-    """What the disks of all ranks have, as a plan asks for it."""
+    """The `Catalogue` of what the disks of all ranks have."""
 
     def __init__(self, live: LiveCache, writer: CheckpointWriter, leader: Leader) -> None:
         self._live, self._store, self._writer, self._leader = live, live.store, writer, leader
 
     @property
     def is_off(self) -> bool:
-        """Whether nothing is kept anywhere, in memory either."""
+        """Whether checkpoints are off, including those in memory."""
         return isinstance(self._store, NullStore)
 
     def stored(self, path: TokenPath, passed: int) -> Stored:
-        """What there is of a path, of which the live cache has the first `passed` segments."""
+        """How much of a path is stored; the live cache has its first `passed` segments."""
         store, rest = self._store, path.after(passed)
         with self._leader.together("look_up", path, passed=passed):
             self._writer.hand_over()
@@ -166,13 +166,13 @@ class Disk:
                 gathered = self._leader.ranks.all_gather([own.rows, own.depth, store.problem])
                 store.problem = next((problem for _, _, problem in gathered if problem), None)
                 depths = {depth for _, depth, _ in gathered}
-                # A rank that has more may lack the state that would be needed for less.
+                # A rank that can restore more may lack the state at a lower depth.
                 if len(depths) == 1:
                     return Stored(min(rows for rows, _, _ in gathered), depths.pop())
                 depth = min(depths)
 
     def _own(self, path: TokenPath) -> Stored:
-        """What this rank's disk has, and for states its memory."""
+        """What this rank has on disk, and in memory for states."""
         rows = depth = self._store.depth(path, stateful=False)
         while self._live.traits.stateful and depth and not self._has_state(path[depth - 1].id):
             depth -= 1
@@ -182,7 +182,7 @@ class Disk:
         return identifier in self._live.snapshots or self._store.has_state(identifier)
 
     def borrowable(self, path: TokenPath, depth: int) -> int:
-        """How many tokens after segment `depth`, in whole chunks, another conversation has rows of."""
+        """How many tokens after segment `depth`, in whole chunks, have rows in another conversation."""
         with self._leader.together("look_up_others", path, depth=depth):
             traits = self._live.traits
             own = 0 if traits.stateful else self._store.lendable(path, traits.step, depth)
@@ -190,5 +190,5 @@ class Disk:
             return own if len(counts) == 1 else 0
 
     def shared_tokens(self, path: TokenPath) -> int:
-        """How many tokens of a path some rows begin with, wherever they can be restored."""
+        """How many leading tokens of a path have rows on disk, whether or not they can be restored there."""
         return self._store.shared_tokens(path)

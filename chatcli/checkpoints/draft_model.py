@@ -1,7 +1,7 @@
-"""Speculative decoding: a draft model's live cache beside the model's own, checkpointed too.
+"""Speculative decoding: a draft model's live cache beside the model's own, with its own checkpoints.
 
-Its checkpoints are segments of its own root, over the same tokens: those of the model are the same
-with and without it. Where it has none, the draft model alone prefills.
+They are segments of the same tokens below the draft model's own root, so the model's checkpoints are the same
+with and without it. If they are missing, only the draft model prefills.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Speculation:
     def __init__(
         self, loaded: LoadedModel, checkpoints: Checkpoints, num_draft_tokens: int, limits: SpeculationLimits
     ) -> None:
-        """For the model `loaded`; `checkpoints` are the draft model's, `limits` what both have in common."""
+        """For the model `loaded`. `checkpoints` are the draft model's, `limits` apply to both."""
         self._loaded = loaded
         self._checkpoints = checkpoints
         self._num_draft_tokens = num_draft_tokens
@@ -38,23 +38,23 @@ class Speculation:
 
     @property
     def live_ids(self) -> list[str]:
-        """The ids of the checkpoints that its live cache has passed, oldest first."""
+        """The ids of the checkpoints on its live path, oldest first."""
         return self._checkpoints.live_ids
 
     def follow(
         self, path: TokenPath, cancelled: StopSignal, purpose: Purpose, *, private: bool = False
     ) -> int:
-        """Bring its live cache to the end of the model's `path`, with checkpoints on the way.
+        """Bring its live cache to the end of the model's `path`, with checkpoints.
 
-        Returns the bytes that will be written; those of a turn come with `hand_over`. Ends early if
-        `cancelled`, and does nothing once the draft model cannot propose any more. Raises `MemoryFull`.
+        Returns the bytes that will be written; `hand_over` returns those of a turn. Ends early if
+        `cancelled`, and does nothing once the draft model can no longer propose. Raises `MemoryFull`.
         """
         if cancelled.is_set() or not self._fits(len(path.tokens)):
             return 0
-        # It sees no images: where one is, it is given what stands for any.
+        # It cannot see images and gets the placeholder tokens.
         tokens = embeddings.vocabulary_tokens(self._loaded, path.tokens)
         own = self._checkpoints.cut(tokens, path.boundaries)
-        # Nobody counts a draft model's typeahead, so settling may accept it like a turn.
+        # A draft model's typeahead is not counted, so settling may accept it like a turn.
         purpose_here: Purpose = "turn" if purpose == "settle" else purpose
         _, steps = self._checkpoints.advance(own, cancelled, purpose_here, private=private)
         run = sum(step.bytes for step in steps)
@@ -74,7 +74,7 @@ class Speculation:
         request: GenerationRequest,
         cancelled: StopSignal,
     ) -> Generator[Token]:
-        """Generate with the model's own `checkpoints`, once `follow` has brought this to the same token."""
+        """Generate with the model's own `checkpoints`. `follow` must have reached the same token."""
         run = embeddings.vocabulary_tokens(self._loaded, request.tail)
         with self._checkpoints.lent(run) as (cache, log):
             loaded = self._checkpoints.loaded
@@ -90,13 +90,13 @@ class Speculation:
         return self._limits.room(tokens, self._num_draft_tokens) > 0
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait until everything is written."""
         self._checkpoints.leave()
         self._checkpoints.store.tidy()
         self._checkpoints.store.close()
 
     def take_notice(self, tokens: int) -> str | None:
-        """Why it no longer proposes after so many tokens, the first time that it is so."""
+        """Why it no longer proposes after `tokens` tokens; None after the first call that says so."""
         if self._notice_taken or self._fits(tokens):
             return None
         self._notice_taken = True
@@ -114,7 +114,7 @@ def follow(
     *,
     private: bool = False,
 ) -> int:
-    """`Speculation.follow`, where there is a draft model."""
+    """`Speculation.follow`, if there is a draft model; else 0."""
     if speculation is None:
         return 0
     return speculation.follow(path, cancelled, purpose, private=private)

@@ -1,7 +1,7 @@
-"""The prompt cache that turns run on, where it is, and the snapshots of the checkpoints that it has passed.
+"""The prompt cache that turns run on, its position, and snapshots of the checkpoints that it has passed.
 
-Only `LiveCache` moves it: `apply` carries out a plan, `extend` prefills a segment, a reply is lent it between
-`begin_reply` and `end_reply`. All of this belongs on the thread that owns MLX.
+Only `LiveCache` moves it: `apply` executes a plan, `extend` prefills a segment, and a reply borrows it
+between `begin_reply` and `end_reply`. Call everything here on the thread that owns MLX.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath, common_prefix, root_id
 from chatcli.threads.mlx_thread import StopSignal
 
-# What mlx-lm and MLX raise when arrays are not those of this model's cache.
+# The errors of mlx-lm and MLX for arrays that do not fit this model's cache.
 MISMATCH_ERRORS = (
     KeyError,
     ValueError,
@@ -43,16 +43,15 @@ MISMATCH_ERRORS = (
     OverflowError,
     RuntimeError,
 )
-# Of a model without recurrent layers, or where the state need not be written.
+# For models without recurrent layers, and where no state is written.
 NO_STATE: tuple[Tensors, str] = {}, "{}"
 
 
 class Unwritten(NamedTuple):
-    """The last segment of `path`, still to be written. Its plain rows are sliced from the live cache later.
+    """The last segment of `path`, not yet written. Its plain rows are sliced from the live cache later.
 
-    `log` has the windows' rows (None: only the state is written). `state` is the state at the end, kept
-    because the cache moves on; it is written if `is_worth_it`, or if the store finds it due. `seconds` is
-    what the prefill took.
+    `log` has the windows' rows (None: only the state is written). `state` is a copy of the state at the end,
+    written if `is_worth_it` or the store says that it is due. `seconds` is how long the prefill took.
     """
 
     path: TokenPath
@@ -64,24 +63,26 @@ class Unwritten(NamedTuple):
 
 @dataclass
 class PrefillSpeed:
-    """How fast this model has prefilled on this machine so far."""
+    """This model's prefill speed on this machine so far."""
 
     tokens: int = 0
     seconds: float = 0.0
 
     def estimate(self, run: int, seconds: float, total: int) -> float:
-        """Seconds for `total` tokens, of which `run` took `seconds` just now (the rest were there)."""
+        """Estimated seconds for `total` tokens, of which `run` took `seconds` just now and the rest were
+        reused.
+        """
         self.tokens += run
         self.seconds += seconds
         return seconds + (total - run) * self.seconds / max(self.tokens, 1)
 
 
 class LiveCache:
-    """One prompt cache and its `position`. With several ranks, each has that of its shard, at the same place.
+    """One prompt cache and its `position`. With several ranks, each has its shard's, at the same position.
 
-    `snapshots` are those of checkpoints on its path, and of others as far as memory allows, by id.
-    `unwritten` are the checkpoints that were made and not handed to the store yet. While it is `private`
-    there are none, and no other trace of its path goes to disk.
+    `snapshots`, by id, are of checkpoints on its path, and of others while memory allows. `unwritten` are new
+    checkpoints that were not handed to the store yet.
+    While it is `private` there are none, and no other trace of its path goes to disk.
     """
 
     private = False
@@ -97,11 +98,11 @@ class LiveCache:
         self.snapshots: dict[str, Snapshot] = {}
         self.unwritten: list[Unwritten] = []
         self.position = Position(TokenPath(self.root, []))
-        self._begin_anew()
+        self._reset()
         stateful = prompt_cache.is_stateful(self.cache)
         by_offset = prompt_cache.rewinds_by_offset(self.cache)
         rewinds = all(isinstance(leaf, OffsetRows | Window) for leaf in rows_in(self.cache))
-        # The layers of a pipeline's ranks may be of several kinds.
+        # Ranks of a pipeline may have different kinds of layers.
         self.traits = CacheTraits(
             stateful,
             by_offset=all(ranks.all_gather(by_offset)),
@@ -111,23 +112,23 @@ class LiveCache:
         )
 
     def forget(self) -> None:
-        """Keep nothing in memory of what was run."""
+        """Drop everything in memory that was run."""
         self.snapshots.clear()
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
-        """An empty cache. Snapshots of other paths have states that need not be read."""
+    def _reset(self) -> None:
+        """Replace the cache by an empty one. Snapshots of other paths stay, because their states are useful."""
         for segment in self.position.unsent_segments:
             self.snapshots.pop(segment.id, None)
         self.cache = prompt_cache.new(self.loaded.model, self.loaded.model_options)
         self.position = Position(TokenPath(self.root, []))
-        # What it took to prefill up to a checkpoint, by id.
+        # The seconds to prefill each segment, by id.
         self._seconds = {self.root: 0.0}
         self.snapshots[self.root] = prompt_cache.snapshot(self.cache, 0)
 
     @contextlib.contextmanager
     def _given_up_if_out_of_memory(self) -> Iterator[None]:
-        """Where memory ends half-way the live cache cannot be trusted, and its memory is needed."""
+        """If memory runs out half-way, the live cache cannot be trusted, and its memory is needed."""
         try:
             yield
         except MemoryFull:
@@ -135,16 +136,16 @@ class LiveCache:
             raise
 
     def give_up(self) -> None:
-        """Free all of it, and what was to be written of it."""
+        """Free the cache, and drop what was to be written from it."""
         self.snapshots, self.unwritten = {}, []
-        self._begin_anew()
+        self._reset()
 
     def vocabulary_size(self) -> int:
-        """How many token ids the model has: it must be run on no others."""
+        """The number of token ids; the model must not be run on others."""
         return self._expected.vocabulary_size() or len(self.loaded.tokenizer)
 
     def seconds(self, path: TokenPath) -> float:
-        """What the prefill of a path's segments took that the cache has, but for what typeahead ran."""
+        """How long the cached segments of a path took to prefill, without typeahead."""
         seconds = self._seconds.get(path.id, 0.0)
         for segment in path if self.position.typed else ():
             typed = self.position.typed_between(segment.start, segment.end)
@@ -156,12 +157,13 @@ class LiveCache:
         """The state at the end of a path that has a snapshot."""
         return prompt_cache.state_of(self.cache, self.snapshots[path.id])
 
-    # Go to where a plan says
+    # Executing a plan
 
     def apply(self, plan: Plan) -> Plan:
-        """Bring the cache to where a plan says. Returns it with the extra tokens that could be had.
+        """Move the cache as planned. Returns the plan with the number of extra tokens that were really
+        restored.
 
-        Raises `SegmentDamaged` with the reason if the disk has not what it should have, and `MemoryFull`.
+        Raises `SegmentDamaged` with the reason if files are missing or damaged, and `MemoryFull`.
         """
         path = plan.path.upto(plan.depth)
         if plan.source == "disk":
@@ -179,14 +181,14 @@ class LiveCache:
         return replace(plan, extra=extra, borrowed=extra > 0)
 
     def rewind(self) -> None:
-        """Go back to the last checkpoint that the cache can go to, whatever was run since."""
+        """Go back to the last checkpoint that the cache can return to, dropping everything run since."""
         path = self.position.path
         while path and not self.traits.by_offset and path.id not in self.snapshots:
             path = path.upto(len(path) - 1)
         self._go_back(path)
 
     def _go_back(self, path: TokenPath, beyond: Sequence[int] = ()) -> None:
-        """Go back to the end of a path that was passed, or to tokens `beyond` it if an offset suffices."""
+        """Go back to the end of an earlier path, and to the tokens `beyond` it if setting an offset suffices."""
         if not path:
             self.cache = prompt_cache.new(self.loaded.model, self.loaded.model_options)
             snapshot = prompt_cache.snapshot(self.cache, 0)
@@ -199,7 +201,7 @@ class LiveCache:
         self._go_to(self.position.at(path, list(beyond)), snapshot)
 
     def _back_within_reply(self, count: int) -> None:
-        """Go back to the first tokens of what a reply has run, and to the state there."""
+        """Go back to the first `count` tokens of what a reply has run, and to the state there."""
         position = self.position
         end = position.path.end + count
         state = next((state for state in position.log.states if state.position == end), None)
@@ -207,7 +209,7 @@ class LiveCache:
         self.position = replace(position.at(position.path, position.beyond[:count]), log=position.log)
 
     def _load_on_all_ranks(self, path: TokenPath) -> None:
-        """`_load`, which all ranks can or none. Raises `SegmentDamaged`."""
+        """`_load`, on all ranks or none. Raises `SegmentDamaged`."""
         own = None
         try:
             self._load(path)
@@ -216,7 +218,7 @@ class LiveCache:
         problems = enumerate(self._ranks.all_gather(str(own) if own else None))
         for rank, problem in problems:
             if problem and self._ranks.size > 1:
-                self._begin_anew()
+                self._reset()
                 raise SegmentDamaged(f"{problem} (rank {rank})") from own
         if own is not None:
             raise own
@@ -232,10 +234,10 @@ class LiveCache:
             state, scalars = self._stored_state(store, path)
         with store.rows(path) as rows:
             self._check(store, rows)
-            # Rows that the live cache shares with the path are not read again; the others are freed.
+            # Rows that the live cache shares with the path are kept; the others are freed and read.
             shared = path.upto(common_prefix(path.ids, self.position.path.ids))
             live, seconds = self.cache, self._seconds
-            self._begin_anew()
+            self._reset()
             if shared:
                 prompt_cache.move_rows(live, self.cache, shared.end)
                 self._seconds = seconds
@@ -245,14 +247,14 @@ class LiveCache:
                     prompt_cache.fill(self.cache, rows, state, scalars)
                     self._expected.try_out(self.cache)
             except SegmentDamaged as error:
-                self._begin_anew()
+                self._reset()
                 store.set_aside_damaged(path)
                 raise SegmentDamaged(f"damaged: {error}") from error
             except OSError as error:
-                self._begin_anew()
+                self._reset()
                 raise SegmentDamaged(f"unreadable: {error.strerror}") from error
             except MISMATCH_ERRORS as error:
-                self._begin_anew()
+                self._reset()
                 store.set_aside_all(path)
                 raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
             if not self.private:
@@ -271,7 +273,7 @@ class LiveCache:
         return state, scalars
 
     def _check(self, store: SegmentStore, rows: Rows) -> None:
-        """Raises `SegmentDamaged` where these are not rows of this model's cache; they are set aside."""
+        """Raises `SegmentDamaged` if these rows do not fit this model's cache, and sets their files aside."""
         try:
             self._expected.check_rows(rows)
         except SegmentDamaged as error:
@@ -279,17 +281,17 @@ class LiveCache:
             raise SegmentDamaged(f"damaged: {error}") from error
 
     def _borrow(self, plan: Plan) -> int:
-        """Add the rows of another conversation that begin as what follows a plan's segments.
+        """Add rows of another conversation that match the tokens after a plan's segments.
 
-        Whole chunks, because the rest is then prefilled as a cold run would: the same bits. Returns how many
-        tokens these are; 0 if they are damaged.
+        Only whole chunks, so that the rest is prefilled with the same chunks, and bits, as in a cold run.
+        Returns the number of tokens; 0 if the files are damaged.
         """
         assert isinstance(self.store, SegmentStore)
         rows = self.store.rows_of_other_path(plan.path, self.traits.step, plan.depth)
         return 0 if rows is None else self._append(plan.path.after(plan.depth), rows, *NO_STATE)
 
     def _append_kept(self, reply: TokenPath) -> int:
-        """Add the rows of a reply that was cut, which has a checkpoint of its own, and the state there."""
+        """Add the rows and the state from the checkpoint of a reply that was cut off."""
         assert isinstance(self.store, SegmentStore)
         try:
             stateful = self.traits.stateful
@@ -299,7 +301,9 @@ class LiveCache:
             return 0
 
     def _append(self, rest: TokenPath, rows: Rows, state: Tensors, scalars: str) -> int:
-        """Add rows of the beginning of `rest`, and the state at their end. Returns how many, 0 if damaged."""
+        """Add rows for the beginning of `rest`, and the state at their end. Returns their number, 0 if
+        damaged.
+        """
         assert isinstance(self.store, SegmentStore)
         log = RowLog()
         try:
@@ -315,7 +319,7 @@ class LiveCache:
         )
         return rows.count
 
-    # Go on
+    # Prefilling and generating
 
     def extend(
         self,
@@ -326,13 +330,13 @@ class LiveCache:
         typeahead: bool = False,
         unsent: bool = False,
     ) -> Iterator[int]:
-        """Prefill the last segment of `path` and checkpoint it; the cache is at its parent or beyond.
+        """Prefill the last segment of `path` and checkpoint it. The cache must be at its parent or beyond.
 
-        Yields tokens as they are done, 0 where `others` may run. If cancelled before the end, what is done is
-        kept for a next segment that begins alike. An `unsent` segment may still change.
+        Yields the number of tokens of each step, 0 where `others` may run. If cancelled, what is done is kept
+        for a later segment with the same beginning. An `unsent` segment may still change.
         """
         before, segment, tokens = self.position, path[-1], path.tokens_of(path[-1])
-        # A reply, or what was borrowed, may lead beyond this segment.
+        # A reply or borrowed rows may extend beyond this segment.
         done, further = min(len(before.beyond), len(tokens)), before.beyond[len(tokens) :]
         log, further_log = before.log.split(len(tokens)) if done else (RowLog(), RowLog())
         self.position = before.at(before.path)
@@ -357,18 +361,18 @@ class LiveCache:
         self.position = replace(position, beyond=further, log=further_log)
         state = self.state(path) if self.traits.stateful and not further else None
         if self.unwritten and not self.unwritten[-1].path[-1].keeps_state:
-            # It was there for the case that the prefill is interrupted.
+            # It was needed only if the prefill had been interrupted.
             self.unwritten[-1] = self.unwritten[-1]._replace(state=None)
-        # All ranks find the same states worth their bytes.
+        # All ranks must keep the same states.
         slowest = max(map(float, self._ranks.all_gather(seconds)))
         if not self.private:
             self.unwritten.append(Unwritten(path, log, state, slowest))
 
     def prefill_tail(self, tail: Sequence[int]) -> Iterator[int]:
-        """Run `tail` but for its last token; the cache is at the checkpoint before it. Yields as `extend`.
+        """Run all of `tail` except its last token, from the checkpoint before it. Yields like `extend`.
 
-        Only the server does this, so that other replies get a step between chunks. A turn's `generate` runs
-        the tail itself.
+        Only the server does this, so that other replies can run between chunks. In a turn `generate` runs the
+        tail.
         """
         tokens, log, done = list(tail[:-1]), RowLog(), 0
         with self._given_up_if_out_of_memory():
@@ -378,26 +382,26 @@ class LiveCache:
                 yield count
 
     def message_sent(self) -> None:
-        """What typeahead has run is the sent message's."""
+        """The typed message was sent: it can no longer change."""
         self.position = replace(self.position, typed=(), unsent=0)
 
     def begin_reply(self) -> tuple[PromptCache, RowLog]:
-        """The cache, for a reply, and the log of what it holds beyond the last checkpoint.
+        """Lend the cache, and the log of its rows after the last checkpoint, to a reply.
 
-        Where the reply does not come to `end_reply`, all that it ran is lost.
+        Without `end_reply`, everything that the reply ran is lost.
         """
         position = self.position
         self.position = position.at(position.path)
         return self.cache, position.log if position.beyond else RowLog()
 
     def end_reply(self, run: Sequence[int], log: RowLog, reply_start: int) -> None:
-        """A reply has come to its end, and `run` is what the cache holds beyond the last checkpoint.
+        """Take the cache back. `run` are the tokens that it has run after the last checkpoint.
 
-        The next prefill may go on from these rows if a prefill would have given the same but for rounding,
-        and all windows' rows were logged. Otherwise, and if the reply was closed early at a stop text, it is
-        prefilled again from the checkpoint.
+        The next prefill may continue after these rows if prefilling would give the same values except for
+        rounding, and if all windows' rows were logged. Otherwise, or if the reply ended early at a stop text,
+        they are prefilled again from the checkpoint.
         """
-        # The others send nothing before rank 0 has come to the end of the reply too.
+        # The other ranks send nothing before rank 0 reaches the end of the reply too.
         if self._ranks.size > 1:
             self._ranks.check_same(hashlib.sha256(json.dumps(run).encode()).hexdigest())
         as_prefilled = all(leaf.decodes_as_prefilled for leaf in leaves(self.cache))
@@ -407,27 +411,27 @@ class LiveCache:
             self.position = replace(self.position, beyond=run, log=log, reply_start=reply_start)
 
     def leave_to_reply(self) -> None:
-        """Leave the cache to the reply that is generated on it, and go on from the last checkpoint."""
+        """Give the cache away to the reply that is generated on it, and continue from the last checkpoint."""
         self.cache = prompt_cache.fork(self.cache)
         self.rewind()
 
     # Snapshots
 
     def _go_to(self, position: Position, snapshot: Snapshot | None) -> None:
-        """The cache is at `position`, whose path ends where `snapshot` was taken; None: it is beyond."""
+        """Set the position, whose path ends where `snapshot` was taken (None: the position is beyond)."""
         left, self.position = self.position, position
         last = left.path[-1] if left.path else None
-        # At a cut, windows need no snapshot: they are restored from disk.
+        # At a cut, windows need no snapshot, because they can be restored from disk.
         may_return = self.traits.any_rank_stateful or left.unsent
         if last is not None and last.ends_at_cut and not (last.keeps_state and may_return):
             self.snapshots.pop(last.id, None)
         if snapshot is not None:
             self.snapshots.pop(position.path.id, None)
-            self.snapshots[position.path.id] = snapshot  # the newest is the last
+            self.snapshots[position.path.id] = snapshot  # so that the newest is the last
         self.forget_snapshots(position.path.end)
 
     def forget_snapshots(self, tokens: int) -> None:
-        """Keep the snapshots that fit the memory beside a cache of so many tokens, the newest ones."""
+        """Keep the newest snapshots that fit in memory beside a cache of `tokens` tokens."""
         path = self.position.path
         boundaries = (
             part.id
@@ -437,8 +441,8 @@ class LiveCache:
             if not segment.ends_at_cut or segment is path[-1]
         )
         kept = {*islice(boundaries, MAX_SNAPSHOTS), self.root}
-        # Without states, snapshots off the path are useless: windows are restored from disk. Those of an
-        # unsent message go first: it may change.
+        # Without states, snapshots off the path are useless, because windows are restored from disk. Those of
+        # an unsent message go first, because it may change.
         usable = self.snapshots.keys() if self.traits.any_rank_stateful else {*path.ids}
         changing = {segment.id for segment in self.position.unsent_segments if not segment.ends_at_cut}
         older = [key for key in self.snapshots if key in usable and key not in kept | changing]

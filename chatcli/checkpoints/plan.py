@@ -1,7 +1,7 @@
-"""Decides how the live cache comes to a prompt: from where it is, from a snapshot, from disk, or anew.
+"""Decides where a prompt continues from: the live cache, a snapshot, the disk, or nothing.
 
-This module touches no array and no file. The `Catalogue` that it asks may: it looks at the disk, and first
-hands over what waits to be written. `LiveCache.apply` carries the plan out.
+This module touches no arrays and no files. Only the `Catalogue` looks at the disk, after handing over what
+waits to be written. `LiveCache.apply` executes the plan.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from chatcli.kv.prompt_cache import RowLog
 from chatcli.store.segments.token_path import Segment, TokenPath, common_prefix, segment_id
 
 CACHE_OFF = "the cache is off"
-# Fewer tokens that another prompt shares are not worth a word.
+# Sharing fewer tokens with another prompt is not mentioned.
 WORTH_TOKENS = 512
 
-# What the cache goes on from:
+# Where the cache continues from:
 # - live: where it is now;
-# - reply: an earlier token of the reply that it ends with;
-# - offset: an earlier token of its path, for which its offset is all that has to change;
-# - snapshot: a checkpoint that it has passed, whose windows and states are in memory;
+# - reply: an earlier token of its last reply;
+# - offset: an earlier token of its path, reached by setting the offset;
+# - snapshot: an earlier checkpoint whose windows and states are in memory;
 # - disk: a checkpoint on disk;
-# - kept reply: where it is now, and then a reply that was cut, which is on disk beside the path;
-# - nothing: it begins anew.
+# - kept reply: where it is now, plus a reply that was cut off, which is on disk beside the path;
+# - nothing: an empty cache.
 Source = Literal["live", "reply", "offset", "snapshot", "disk", "kept reply", "nothing"]
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where the live cache is: at the end of `path`, a checkpoint, and the tokens `beyond` it.
+    """Where the live cache is: at the checkpoint at the end of `path`, plus the tokens `beyond` it.
 
-    `log` has the windows' rows of the tokens beyond, and the states that a reply kept. `reply_start` is the
-    index in `beyond` at which the reply begins; None: there is no reply. `typed` are ranges of positions that
-    typeahead ran. `unsent` is how many last segments belong to a message that is not sent.
+    `log` has the windows' rows of the tokens beyond, and the states kept during a reply. `reply_start` is the
+    index in `beyond` where the reply begins; None: there is no reply. `typed` are the ranges of positions
+    that typeahead ran. `unsent` is how many segments at the end belong to an unsent message.
     """
 
     path: TokenPath
@@ -47,17 +47,17 @@ class Position:
 
     @property
     def end(self) -> int:
-        """How many tokens the cache holds."""
+        """The number of tokens in the cache."""
         return self.path.end + len(self.beyond)
 
     @property
     def sent(self) -> TokenPath:
-        """What of the path is not a message that may still change."""
+        """The path without an unsent message."""
         return self.path.upto(len(self.path) - self.unsent)
 
     @property
     def unsent_segments(self) -> tuple[Segment, ...]:
-        """What of the path may still change."""
+        """The segments of an unsent message, which may still change."""
         return self.path.segments[len(self.path) - self.unsent :]
 
     def typed_between(self, start: int, end: int) -> int:
@@ -65,9 +65,9 @@ class Position:
         return sum(max(min(run.stop, end) - max(run.start, start), 0) for run in self.typed)
 
     def at(self, path: TokenPath, beyond: Sequence[int] = (), *, typed: bool = True) -> Position:
-        """The position at the end of a path that is a part of this one's, or goes on from it.
+        """The position at the end of a path that is a prefix of this one, or continues it.
 
-        `typed`: what typeahead ran of it still counts as such.
+        `typed`: tokens that typeahead ran still count as such.
         """
         end = path.end + len(beyond)
         kept = tuple(range(run.start, min(run.stop, end)) for run in self.typed if typed and run.start < end)
@@ -79,9 +79,9 @@ class Position:
 class CacheTraits:
     """What a model's cache can do.
 
-    `stateful`: it has leaves without rows. `by_offset`: its offset is all that going back takes.
-    `within_replies`: it goes back to any token of a reply, or to a state there. `any_rank_stateful`: with
-    several ranks, some rank's is `stateful`. A prefill takes `step` tokens at a time.
+    `stateful`: it has leaves without rows. `by_offset`: it can rewind by setting its offset.
+    `within_replies`: it can rewind to any token of a reply, or to a state there. `any_rank_stateful`: at
+    least one rank's cache is `stateful`. `step` is the number of tokens in a prefill chunk.
     """
 
     stateful: bool
@@ -100,7 +100,7 @@ class Stored:
 
 
 class Catalogue(Protocol):
-    """What the disk has. With several ranks: what all of them have."""
+    """What is on disk; with several ranks, what all of them have."""
 
     @property
     def is_off(self) -> bool:
@@ -120,11 +120,11 @@ class Catalogue(Protocol):
 class Plan:
     """How much of `path` need not be prefilled, and where that comes from.
 
-    `source` brings the cache to the end of segment `depth`, and `extra` tokens further, which are `borrowed`
-    where they are rows of another conversation on disk. Typeahead ran `typed` of all these tokens. `reason`
-    says why they are fewer than expected. `rows` is how many leading segments have rows on disk. `shared`,
-    for a model with state, is how many leading tokens have rows on disk, even without a state to restore
-    them with. Either is 0 if it was not looked up.
+    `source` brings the cache to the end of segment `depth`, and `extra` tokens further. These are `borrowed`
+    if they are rows of another conversation on disk. Typeahead ran `typed` of all these tokens. `reason` says
+    why they are fewer than expected. `rows` is how many leading segments have rows on disk. `shared`, for a
+    model with state, is how many leading tokens have rows on disk, even without a state to restore. Both are
+    0 if they were not looked up.
     """
 
     path: TokenPath
@@ -138,7 +138,7 @@ class Plan:
     shared: int = 0
 
     def orders(self) -> dict[str, Any]:
-        """What other ranks have to know of a plan, besides its path."""
+        """What other ranks need to know about a plan, besides its path."""
         return {name: getattr(self, name) for name in ("source", "depth", "extra", "borrowed")}
 
     @property
@@ -160,10 +160,11 @@ def make_plan(
     traits: CacheTraits,
     max_depth: int | None = None,
 ) -> Plan:
-    """The deepest place of a path that can be had. Memory wins a draw: it costs nothing to restore.
+    """The plan that reuses most of a path. If memory and disk reach equally far, memory wins, because it
+    costs nothing.
 
-    `snapshots` are the ids of the checkpoints that have one. Nothing deeper than `max_depth` is looked for
-    on disk: it was damaged.
+    `snapshots` are the ids of checkpoints that have one. On disk nothing deeper than `max_depth` is used,
+    because it was damaged.
     """
     if catalogue.is_off:
         return Plan(path, "nothing", 0, reason=CACHE_OFF)
@@ -187,7 +188,7 @@ def make_plan(
 def _in_memory(
     path: TokenPath, depth: int, live: Position, snapshots: Collection[str], traits: CacheTraits
 ) -> Plan:
-    """How the live cache comes to the end of segment `depth`, which it has passed, or further."""
+    """How the live cache reaches the end of segment `depth`, which it has passed, or further."""
     rest = path.after(depth)
     if live.beyond and rest and depth == len(live.path):
         if rest.first_tokens[: len(live.beyond)] == list(live.beyond):
@@ -195,11 +196,11 @@ def _in_memory(
         if rest.root in snapshots and (extra := _reusable_of_reply(rest, live, traits)):
             return Plan(path, "reply", depth, extra)
     if not depth:
-        # Not the buffers of another conversation: CUDA plans attention anew for each chunk in those.
+        # Not in buffers of another conversation: CUDA would plan attention again for each chunk.
         return Plan(path, "nothing", 0)
     if not traits.by_offset:
         return Plan(path, "snapshot", depth)
-    # Up to the next boundary of both: from there on their chunks are others.
+    # Up to the next boundary of either, after which their chunks differ.
     passed = live.path.after(depth)
     run = passed.first_tokens
     if not passed.boundaries and live.reply_start is None:
@@ -209,10 +210,10 @@ def _in_memory(
 
 
 def _reusable_of_reply(rest: TokenPath, live: Position, traits: CacheTraits) -> int:
-    """How many of the tokens beyond can stay: those that history shows as they were generated.
+    """How many of the tokens beyond can stay: those that history shows as generated.
 
-    With state, up to the last state that was kept among them. 0 if they end before the reply's first token:
-    then all of it is prefilled. 0 also without `within_replies`, as with windows and no state.
+    With state, up to the last state kept among them. 0 if they end before the reply's first token, or without
+    `within_replies` (as with windows and no state): then all of it is prefilled.
     """
     if live.reply_start is None or not traits.within_replies:
         return 0
@@ -224,7 +225,9 @@ def _reusable_of_reply(rest: TokenPath, live: Position, traits: CacheTraits) -> 
 
 
 def reply_path(path: TokenPath, run: Sequence[int]) -> TokenPath:
-    """A segment of what is `run` after `path`, up to a place where a state is kept; a token is left."""
+    """A segment of the tokens `run` after `path`, up to where a state is kept. At least one token is left to
+    run.
+    """
     tokens = [*path.tokens[: path.end], *run]
     end = (len(tokens) - 1) // STATE_TOKENS * STATE_TOKENS
     if end <= path.end:
@@ -234,9 +237,9 @@ def reply_path(path: TokenPath, run: Sequence[int]) -> TokenPath:
 
 
 def plan_kept_reply(reply: TokenPath, catalogue: Catalogue, traits: CacheTraits) -> Plan:
-    """How much of a reply that was cut can be had; the live cache is at the end of what it answers.
+    """How much of a cut-off reply can be restored. The live cache must be at the end of its question.
 
-    Where it was not kept, whole chunks of where it was settled will do: the rest is run as if all were.
+    Without its own checkpoint, whole chunks of the settled reply are used; the rest is run.
     """
     if catalogue.stored(reply, 0).depth:
         return Plan(reply, "kept reply", 0, reply.end - reply[0].start)

@@ -1,7 +1,7 @@
-"""Hands checkpoints to the store: which of them are worth writing, when they go, and as what files.
+"""Hands checkpoints to the store: decides which are worth writing, when, and in which files.
 
-What was prefilled waits, because rows can be cut from the live cache later too: until a turn has its first
-token, until the cache moves on, or until it would be much. A message that was typed ahead waits to be sent.
+Prefilled segments wait, because rows can be cut from the live cache later: until a turn has its first token,
+the cache moves away, or there are too many. Typed segments wait until the message is sent.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from chatcli.store.segments.segments import Increment
 from chatcli.store.segments.token_path import TokenPath
 from chatcli.threads.mlx_thread import Worker
 
-# At most so many segments that end at a boundary, or so many seconds of prefill, wait for the first token,
-# with their windows' rows and states in memory. A kill loses these, the segment that is being run, and what
-# is still in the writer's queue.
+# At most this many segments that end at a boundary, or seconds of prefill, wait for the first token, with
+# their windows' rows and states in memory. A kill loses them, the current segment, and the writer's queue.
 MAX_UNWRITTEN, MAX_UNWRITTEN_SECONDS = 4, 5.0
 
 
 class CheckpointWriter:
-    """What was prefilled and is still to be written of the live cache."""
+    """Writes the live cache's prefilled segments."""
 
     def __init__(self, live: LiveCache, worker: Worker) -> None:
         self._live, self._store, self._worker = live, live.store, worker
@@ -34,25 +33,25 @@ class CheckpointWriter:
 
     @property
     def waiting(self) -> list[Unwritten]:
-        """What is to be written now: not what typeahead has made of a message that is not sent.
+        """The segments to write now: not those of an unsent message.
 
-        Nor rows that the live cache has left: they can no longer be cut.
+        Nor rows that are no longer in the live cache: they cannot be cut from it.
         """
         ids = {*self._live.position.sent.ids}
         return [each for each in self._live.unwritten if each.log is None or each.path.id in ids]
 
     def take_bytes(self) -> int:
-        """The bytes of all that was handed over for turns since the last call."""
+        """The bytes handed over for turns since the last call."""
         size, self._bytes = self._bytes, 0
         return size
 
     def hand_over(self) -> None:
-        """Hand all that waits to the store."""
+        """Hand all waiting segments to the store."""
         if self._live.unwritten:
             self._worker.call(self.put_waiting)
 
     def put_waiting(self) -> None:
-        """`hand_over`, on the thread that owns MLX: also between two tokens of a reply."""
+        """`hand_over`, called on the thread that owns MLX, even between two tokens of a reply."""
         if not self._live.unwritten:
             return
         waiting = self.waiting
@@ -66,7 +65,7 @@ class CheckpointWriter:
                 self._bytes += size
 
     def _put(self, run: Sequence[Unwritten]) -> int:
-        """Write the rows of consecutive segments as one file, then the states that are worth it."""
+        """Write the rows of consecutive segments as one file, then the states worth keeping."""
         store, size = self._store, self._put_rows(run) if run[0].log is not None else 0
         for own, log, kept, seconds, is_worth_it in run:
             if log is not None:
@@ -80,7 +79,7 @@ class CheckpointWriter:
         store, cache, path = self._store, self._live.cache, run[-1].path
         first = len(path) - len(run) + 1
         missing = store.missing(path)
-        # Another process evicted or deleted rows of the live path: without them the rest is lost too.
+        # Another process may have evicted or deleted rows of the live path, without which the rest is useless.
         size = self._put_earlier(path, [depth for depth in missing if depth < first], run[-1].seconds)
         run = run[next((depth - first for depth in missing if depth >= first), len(run)) :]
         if not run:
@@ -106,24 +105,25 @@ class CheckpointWriter:
         self.put_state_at_end()
 
     def _serialized(self, state: Snapshot) -> tuple[Tensors, str]:
-        """A state as `prompt_cache.state` has it. One that cannot be written ends all writing."""
+        """A state in the form of `prompt_cache.state`. If it cannot be written, writing stops for good."""
         try:
             return prompt_cache.state(self._live.cache, state)
         except TypeError as error:
             self._store.give_up(f"this model's cache cannot be written: {error}")
             return NO_STATE
 
-    # What is owed at a stop
+    # When a conversation or reply ends
 
     def add_state_at_end(self) -> None:
-        """Have the state at the end of the live path written with what waits."""
+        """Add the state at the end of the live path to what waits."""
         if (state := self._state_at_end()) is not None:
             self._live.unwritten.append(state)
 
     def put_state_at_end(self) -> int:
-        """Write the state at the end of the live path, however quickly it was computed. Returns its bytes.
+        """Write the state at the end of the live path, even if recomputing it would be fast. Returns its
+        bytes.
 
-        The conversation is opened there, also after the process was killed.
+        The conversation is reopened there, also after a kill.
         """
         self.hand_over()
         if not self._live.traits.stateful:
@@ -133,7 +133,7 @@ class CheckpointWriter:
         return 0 if state is None else self._worker.call(self._put, [state])
 
     def _state_at_end(self) -> Unwritten | None:
-        """The state at the end of the live path, unless there is none or it is on disk."""
+        """The state at the end of the live path; None if there is none or it is on disk."""
         live, path = self._live, self._live.position.sent
         if live.private or not live.traits.stateful or not path or path.id not in live.snapshots:
             return None
@@ -142,12 +142,12 @@ class CheckpointWriter:
         return Unwritten(path, None, live.state(path), 0.0, is_worth_it=True)
 
     def put_reply(self, path: TokenPath, *, expected: bool) -> tuple[str, int] | None:
-        """Write a checkpoint near the end of the reply that was just generated after `path`.
+        """Write a checkpoint near the end of the reply just generated after `path`.
 
-        Called for replies that were cut: /continue goes on from it. `expected`: a person cut it. Returns the
-        segment's id and its bytes. None if nothing is written: the reply is too short, its rows may not be
-        kept (see `end_reply`), or, for a model with state, no state was kept there or it is neither expected
-        nor slow to compute again.
+        Called for replies that were cut off, so that /continue can resume there. `expected`: a person stopped
+        it. Returns the segment's id and bytes, or None if nothing is written: the reply is too short, its
+        rows may not be kept (see `end_reply`), or, for a model with state, no state was kept there or it is
+        neither expected nor slow to recompute.
         """
         live, position = self._live, self._live.position
         is_at_its_end = position.reply_start is not None and position.path.ids == path.ids
@@ -159,15 +159,15 @@ class CheckpointWriter:
         is_due = self._store.is_due(reply, seconds)
         if live.traits.stateful and (kept is None or not (expected or is_due)):
             return None
-        # Alone: it is not to be joined with the files of the conversation's path.
+        # By itself, so that it is not joined with the files of the conversation's path.
         unwritten = Unwritten(reply, position.log.copy(), kept, seconds, is_worth_it=True)
         return reply.id, self._worker.call(self._put, [unwritten])
 
 
 def is_much(unwritten: Sequence[Unwritten], max_states: int) -> bool:
-    """Whether what waits to be written takes much memory, or would take long to compute again.
+    """Whether the waiting segments take much memory, or would take long to compute again.
 
-    There is room for `max_states` of those on the way to a boundary, if that is more than for the others.
+    `max_states` is the most states, if it exceeds the limit for segments at boundaries.
     """
     states = sum(each.state is not None for each in unwritten)
     at_boundaries = sum(not each.path[-1].ends_at_cut for each in unwritten)
@@ -180,7 +180,7 @@ def is_much(unwritten: Sequence[Unwritten], max_states: int) -> bool:
 
 
 def runs(unwritten: Sequence[Unwritten]) -> Iterator[list[Unwritten]]:
-    """What is to be written, together where segments are on the way to the same boundary."""
+    """Group segments on the way to the same boundary, to be written as one file."""
     run: list[Unwritten] = []
     for each in unwritten:
         last = run[-1].path[-1] if run and each.log is not None and run[-1].log is not None else None
