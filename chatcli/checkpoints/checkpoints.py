@@ -7,8 +7,9 @@ A position is the end of a segment of the prompt's `TokenPath`. `advance` plans 
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -48,6 +49,17 @@ class Prefilled(NamedTuple):
     bytes: int
 
 
+@dataclass
+class BatchTrial:
+    """Whether this model generates the same tokens in a batch, and `reads` prompts there.
+
+    None: not tested yet.
+    """
+
+    generates: bool | None = None
+    reads: bool = False
+
+
 class Checkpoints:
     """The live cache, the checkpoints on its path, and the store.
 
@@ -73,8 +85,7 @@ class Checkpoints:
         self.others: StopSignal | None = None
         # What was said before, to guess tokens from; None while a reply has it.
         self._lookup: Lookup | None = Lookup()
-        # Whether this model generates the same tokens in a batch; None: not tested yet.
-        self.exact_in_batch: bool | None = None
+        self.in_batch = BatchTrial()
         # Why no model can generate in a batch here; None: models can.
         self.unbatched_reason = UNBATCHED if ranks.size > 1 else None
         # The parent of every path's first segment.
@@ -109,6 +120,23 @@ class Checkpoints:
     def fork(self) -> PromptCache:
         """A copy of the live cache, to be run on the same thread: `worker`'s."""
         return self.worker.call(prompt_cache.fork, self.live.cache)
+
+    def beside(self) -> Checkpoints:
+        """The same with another live cache, which goes on from this one's last checkpoint, on the same store.
+
+        So one prompt can be prefilled while another waits between two chunks.
+        """
+        other = copy.copy(self)
+        other.live = self.worker.call(self.live.beside)
+        other._writer = CheckpointWriter(other.live, self.worker)
+        other.disk = Disk(other.live, other._writer, self._leader)
+        other._lookup = Lookup()
+        return other
+
+    def retire(self) -> None:
+        """Hand over what waits to be written, as where the live cache is left for another conversation."""
+        self._writer.add_state_at_end()
+        self._writer.hand_over()
 
     def room(self, used: int, most: int) -> int:
         """How many of `most` more tokens fit in memory after `used` tokens; at least 1."""

@@ -7,11 +7,13 @@ between `begin_reply` and `end_reply`. Call everything here on the thread that o
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -45,6 +47,8 @@ MISMATCH_ERRORS = (
 )
 # For models without recurrent layers, and where no state is written.
 NO_STATE: tuple[Tensors, str] = {}, "{}"
+# How many prefills say how fast the next one will be, and what is assumed before the first.
+NEWEST_PREFILLS, UNKNOWN_SECONDS_PER_TOKEN = 8, 1e-3
 
 
 class Unwritten(NamedTuple):
@@ -67,6 +71,13 @@ class PrefillSpeed:
 
     tokens: int = 0
     seconds: float = 0.0
+    # Seconds for each token of the newest ones.
+    newest: deque[float] = field(default_factory=lambda: deque(maxlen=NEWEST_PREFILLS))
+
+    @property
+    def seconds_per_token(self) -> float:
+        """At its best lately: the first runs compile, and short ones take as long as longer ones."""
+        return min(self.newest, default=UNKNOWN_SECONDS_PER_TOKEN)
 
     def estimate(self, run: int, seconds: float, total: int) -> float:
         """Estimated seconds for `total` tokens, of which `run` took `seconds` just now and the rest were
@@ -74,6 +85,8 @@ class PrefillSpeed:
         """
         self.tokens += run
         self.seconds += seconds
+        if run:
+            self.newest.append(seconds / run)
         return seconds + (total - run) * self.seconds / max(self.tokens, 1)
 
 
@@ -414,6 +427,14 @@ class LiveCache:
         """Give the cache away to the reply that is generated on it, and continue from the last checkpoint."""
         self.cache = prompt_cache.fork(self.cache)
         self.rewind()
+
+    def beside(self) -> LiveCache:
+        """Another one at the last checkpoint that this one can go to, which it shares arrays with."""
+        other = copy.copy(self)
+        other.cache = prompt_cache.fork(self.cache)
+        other._seconds, other.snapshots, other.unwritten = dict(self._seconds), dict(self.snapshots), []
+        other.rewind()
+        return other
 
     # Snapshots
 

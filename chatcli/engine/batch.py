@@ -1,31 +1,42 @@
-"""Several sequences that generate together: mlx-lm's `BatchGenerator`, each with a cache of its own."""
+"""Several sequences that read and generate together, in mlx-lm's batches, each from a cache of its own."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
+from mlx_lm.generate import (
+    GenerationBatch,
+    PromptProcessingBatch,
+    StopSequences,
+    generate_step,
+    generation_stream,
+)
 
 from chatcli.engine import embeddings, generate
 from chatcli.engine.generate import GenerationRequest, Token
-from chatcli.engine.sampling import Sampler, sampler_for, seeded
+from chatcli.engine.sampling import LogitsProcessor, Sampler, sampler_for, seeded
 from chatcli.errors import MemoryFull
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
+from chatcli.threads.mlx_thread import StopSignal
 
-# More sequences in a batch gain little: each step reads the weights once, but every cache.
-MAX_SEQUENCES = 16
+# As many as mlx-lm's server generates at once. Each step reads the weights once, but every cache.
+MAX_SEQUENCES = 32
 # How many copies of a sequence's cache there may be at a time while it is merged into the batch.
 MERGE_COPIES = 3
+# Where attention is planned for each length, prompts that are read together are padded to multiples of this.
+PADDED_TOKENS = 32
+# After so many steps MLX's spare buffers are freed, as mlx-lm does.
+CLEAR_STEPS = 512
 # A trial's steps, how many tokens its second prompt is longer, and how long the third prompt is: longer
 # than any n-gram that a model keeps, or mlx-lm cannot merge the caches.
 TRIAL_STEPS, TRIAL_LONGER, TRIAL_SHORT = 8, 5, 8
@@ -72,49 +83,102 @@ class _Sequence:
         return self.tokens / max(now - self.first_time, 1e-9)
 
 
+@dataclass(frozen=True)
+class _Joining:
+    """A sequence whose last `tokens` are still to be read; the cache has those `before` of its tail."""
+
+    number: int
+    cache: PromptCache
+    tokens: Sequence[int]
+    before: Sequence[int]
+    max_tokens: int
+    sampler: Sampler
+    processors: list[LogitsProcessor]
+
+
 @dataclass
 class Batch:
-    """Up to `size` sequences that generate together. One may join at any time; one that ends leaves."""
+    """Sequences that generate together. One may join at any time; one that ends leaves.
+
+    `reads_together`: this model's code reads prompts of several lengths in one pass; otherwise each is read
+    alone, and joins with its last token.
+    """
 
     loaded: LoadedModel
-    size: int
+    reads_together: bool = True
     _sequences: dict[int, _Sequence] = field(default_factory=dict)
     _samplers: dict[Sampling, Sampler] = field(default_factory=dict)
+    _joining: list[_Joining] = field(default_factory=list)
+    _numbers: int = 0
+    _steps: int = 0
 
     def __post_init__(self) -> None:
-        self._generator = BatchGenerator(
-            self.loaded.model,
-            stop_tokens=[[token] for token in self.loaded.tokenizer.eos_token_ids],
-            completion_batch_size=self.size,
-            prefill_batch_size=self.size,
-            prefill_step_size=self.loaded.prefill_step,
-            stream=generation_stream,
-        )
+        self._generating = GenerationBatch.empty(self.loaded.model, None)
+        self._stop = StopSequences([[token] for token in self.loaded.tokenizer.eos_token_ids])
 
     def add(self, cache: PromptCache, request: GenerationRequest) -> int:
-        """Go on from `cache` with a request that continues no reply. Returns the sequence's number."""
-        tail, sampling = request.tail, request.sampling
-        _prefill_all_but_last(self.loaded, cache, tail)
-        (number,) = self._generator.insert(
-            [list(tail[-1:])],
-            [generate.max_tokens(sampling, request.room)],
-            caches=[cache],
-            samplers=[self._sampler(sampling)],
-            logits_processors=[
-                generate.logits_processors(
-                    self.loaded, sampling, request.generation_prompt, prefix=request.prefix
-                )
-            ],
-            all_tokens=[embeddings.vocabulary_tokens(self.loaded, tail[:-1])],
+        """Go on from `cache` with a request that continues no reply, after the next `read`.
+
+        Returns the sequence's number.
+        """
+        tail, sampling = list(request.tail), request.sampling
+        own = len(tail) if self.reads_together else 1
+        if own < len(tail):
+            _prefill_all_but_last(self.loaded, cache, tail)
+        self._numbers += 1
+        joining = _Joining(
+            self._numbers,
+            cache,
+            embeddings.vocabulary_tokens(self.loaded, tail[-own:]),
+            embeddings.vocabulary_tokens(self.loaded, tail[:-own]),
+            generate.max_tokens(sampling, request.room),
+            self._sampler(sampling),
+            generate.logits_processors(
+                self.loaded, sampling, request.generation_prompt, prefix=request.prefix
+            ),
         )
-        self._sequences[number] = _Sequence(self.loaded.tokenizer.detokenizer, request.likeliest)
-        return int(number)
+        self._joining.append(joining)
+        self._sequences[self._numbers] = _Sequence(self.loaded.tokenizer.detokenizer, request.likeliest)
+        return self._numbers
+
+    def read(self, others: StopSignal | None = None) -> Iterator[int]:
+        """Run what the sequences that were added since the last call begin with, all in one pass.
+
+        Between layers it yields 0 while `others` is set, which want a step of those that generate.
+        """
+        joining, self._joining = self._joining, []
+        if not joining:
+            return
+        prompts = _prompts(self.loaded, joining, self._stop)
+        yield from _read_together(self.loaded, prompts, [each.tokens[:-1] for each in joining], others)
+        with device.explained(), mx.stream(generation_stream):
+            kept = [index for index, each in enumerate(joining) if each.number in self._sequences]
+            if len(kept) < len(joining):
+                prompts.filter(kept)
+            if kept:
+                last = [list(joining[index].tokens[-1:]) for index in kept]
+                self._generating.extend(prompts.generate(last))
 
     def step(self) -> list[tuple[int, Token]]:
-        """One more token of each sequence, with its number; none if there are no sequences."""
-        tokens = [self._token(response) for response in self._generator.next_generated()]
+        """One more token of each sequence that was read, with its number; none if there are none."""
+        with device.explained(), mx.stream(generation_stream):
+            responses = self._generating.next()
+        tokens = [self._token(response) for response in responses]
         mx.async_eval([token.logprob for _, token in tokens])  # type: ignore[no-untyped-call]
+        self._steps += 1
+        if self._steps % CLEAR_STEPS == 0:
+            mx.clear_cache()
         return tokens
+
+    @property
+    def joining(self) -> int:
+        """How many sequences wait for the next `read`."""
+        return len(self._joining)
+
+    @property
+    def generating(self) -> int:
+        """How many sequences get a token with each step."""
+        return len(self._generating)
 
     def _token(self, response: Any) -> tuple[int, Token]:
         number, reason = int(response.uid), response.finish_reason
@@ -129,14 +193,19 @@ class Batch:
         return number, token
 
     def drop(self, number: int) -> None:
-        """Give up a sequence, unless it has ended."""
-        if self._sequences.pop(number, None) is not None:
-            self._generator.remove([number])
+        """Give up a sequence, unless it has ended. One that is being read leaves after that."""
+        if self._sequences.pop(number, None) is None:
+            return
+        self._joining = [each for each in self._joining if each.number != number]
+        kept = [index for index, each in enumerate(self._generating.uids) if each != number]
+        if len(kept) < len(self._generating):
+            with mx.stream(generation_stream):
+                self._generating.filter(kept)
 
     def close(self) -> None:
         """Give up the sequences that have not ended."""
-        self._generator.remove(list(self._sequences))
-        self._generator.close()
+        for number in list(self._sequences):
+            self.drop(number)
 
     def _sampler(self, sampling: Sampling) -> Sampler:
         """The same one for all that sample alike, which mlx-lm then samples at once."""
@@ -147,18 +216,73 @@ class Batch:
 
 
 def _prefill_all_but_last(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> None:
-    """Alone, because a batch of prompts is padded, which not every recurrent layer takes into account."""
     deque(generate.prefill(loaded, cache, tail[:-1], RowLog()), maxlen=0)
+
+
+def _prompts(loaded: LoadedModel, joining: Sequence[_Joining], stop: StopSequences) -> PromptProcessingBatch:
+    with device.explained(), mx.stream(generation_stream):
+        return PromptProcessingBatch(
+            loaded.model,
+            [each.number for each in joining],
+            [each.cache for each in joining],
+            tokens=[list(each.before) for each in joining],
+            prefill_step_size=loaded.prefill_step,
+            samplers=[each.sampler for each in joining],
+            logits_processors=[each.processors for each in joining],
+            stop_sequences=[stop] * len(joining),
+            max_tokens=[each.max_tokens for each in joining],
+        )
+
+
+def _read_together(
+    loaded: LoadedModel,
+    prompts: PromptProcessingBatch,
+    tokens: Sequence[Sequence[int]],
+    others: StopSignal | None = None,
+) -> Iterator[int]:
+    """`PromptProcessingBatch.prompt` with places to stop, and lengths of which there are few.
+
+    Shorter prompts are padded on the right, and the caches then moved to the right, as mlx-lm does.
+    """
+    lengths = [len(each) for each in tokens]
+    longest = max(lengths)
+    if loaded.plans_attention:
+        longest += -longest % PADDED_TOKENS
+    padding = [longest - length for length in lengths]
+    for own, read in zip(prompts.tokens, tokens, strict=True):
+        own += read
+    with mx.stream(generation_stream):
+        ids = mx.array([[*each, *[0] * count] for each, count in zip(tokens, padding, strict=True)])
+        for part in prompts.prompt_cache if any(padding) else ():
+            part.prepare(lengths=lengths, right_padding=padding)
+    for start in range(0, longest, loaded.prefill_step):
+        with device.explained(), mx.stream(generation_stream):
+            loaded.model(ids[:, start : start + loaded.prefill_step], cache=prompts.prompt_cache)
+        for part in prompts.prompt_cache[:-1] if others is not None else ():
+            with device.explained():
+                mx.eval(part.state)
+            if others is not None and others.is_set():
+                yield 0
+        with device.explained():
+            mx.eval([part.state for part in prompts.prompt_cache])
+        yield 0
+    with device.explained(), mx.stream(generation_stream):
+        for part in prompts.prompt_cache if any(padding) else ():
+            part.finalize()
+        mx.eval([part.state for part in prompts.prompt_cache])
 
 
 # The likeliest token of each step, and the logprobs that it was chosen by.
 Steps = list[tuple[int, mx.array]]
 
 
-def is_exact(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool:
+def is_exact(
+    loaded: LoadedModel, cache: PromptCache, tail: Sequence[int], *, reads_together: bool = True
+) -> bool:
     """Whether this model generates the same in a batch as alone, which not every architecture's code does.
 
-    A few tokens after `cache` and `tail` are generated both ways, beside a longer and a short sequence.
+    A few tokens after `cache` and `tail` are generated both ways, beside a longer and two short sequences.
+    `reads_together` as in `Batch`.
     """
     if not prompt_cache.can_merge(cache):
         return False
@@ -166,9 +290,9 @@ def is_exact(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bo
     tail = embeddings.vocabulary_tokens(loaded, tail)
     longer = [*tail, *islice(cycle(tail), TRIAL_LONGER)]
     short = prompt_cache.new(loaded.model, loaded.model_options), [tail[0]] * TRIAL_SHORT
-    prompts = [(cache, list(tail)), (cache, longer), short]
+    prompts = [(cache, list(tail)), (cache, longer), (cache, list(tail[:1])), short]
     try:
-        batched = _generate_batched(loaded, prompts)
+        batched = _generate_batched(loaded, prompts, reads_together)
     except NOT_BATCHABLE:
         return False
     return all(
@@ -188,19 +312,25 @@ def _generate_alone(loaded: LoadedModel, cache: PromptCache, tokens: Sequence[in
     return [(int(token), logprobs) for token, logprobs in steps]
 
 
-def _generate_batched(loaded: LoadedModel, prompts: Sequence[tuple[PromptCache, list[int]]]) -> list[Steps]:
-    generator = BatchGenerator(loaded.model, stream=generation_stream)
-    caches = [prompt_cache.fork(cache) for cache, _ in prompts]
-    for cache, (_, tokens) in zip(caches, prompts, strict=True):
-        _prefill_all_but_last(loaded, cache, tokens)
-    last_tokens = [tokens[-1:] for _, tokens in prompts]
-    numbers = generator.insert(last_tokens, [TRIAL_STEPS] * len(prompts), caches=caches)
-    steps: dict[int, Steps] = {number: [] for number in numbers}
-    while responses := generator.next_generated():
-        for response in responses:
-            steps[response.uid].append((response.token, response.logprobs))
-    generator.close()
-    return [steps[number] for number in numbers]
+def _generate_batched(
+    loaded: LoadedModel, prompts: Sequence[tuple[PromptCache, list[int]]], reads_together: bool
+) -> list[Steps]:
+    joining = []
+    for number, (before, tokens) in enumerate(prompts):
+        cache = prompt_cache.fork(before)
+        if not reads_together:
+            _prefill_all_but_last(loaded, cache, tokens)
+            tokens = tokens[-1:]
+        joining.append(_Joining(number, cache, tokens, (), TRIAL_STEPS, sampler_for(None, Sampling()), []))
+    together = _prompts(loaded, joining, StopSequences())
+    deque(_read_together(loaded, together, [each.tokens[:-1] for each in joining]), maxlen=0)
+    steps: list[Steps] = [[] for _ in prompts]
+    with mx.stream(generation_stream):
+        generating = together.generate([list(each.tokens[-1:]) for each in joining])
+        while responses := generating.next():
+            for response in responses:
+                steps[response.uid].append((response.token, response.logprobs))
+    return steps
 
 
 def _differ_by_rounding(batched: Steps, alone: Steps) -> bool:

@@ -1,17 +1,16 @@
-"""Runs the requests of a server: prefills one after the other, generates together, settles while nobody asks.
+"""Runs the requests of a server: reads prompts by turns, generates together, settles while nobody asks.
 
-One thread schedules. Between two layers of a prefill the replies that are being generated get a token each.
-A reply that is alone is generated on the live cache, as the shell does it, so that the next request can go on
-from there; others join a batch, where the model allows one, or take turns.
+One thread schedules. It goes round: it renders a request that has come, reads a chunk of one prompt, or some
+layers of it, and gives each reply that is generated a token. Each prompt that is being read has a live cache
+of its own, so that a short one need not wait for a long one. What is new in a prompt and read in a moment is
+read with that of others in one pass. Those rows are for the reply only: what is stored of them is read again
+when the reply is settled. A reply that is alone is generated on the live cache, as the shell does it, so that
+the next request can go on from there; others join a batch, where the model allows one, or take turns.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import secrets
-import string
 import threading
 import time
 from collections import deque
@@ -22,66 +21,42 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from chatcli.chat_format import token_bytes
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Entry, Message
 from chatcli.engine.batch import MAX_SEQUENCES
-from chatcli.engine.generate import Token
 from chatcli.engine.sampling import check_logit_bias
-from chatcli.errors import (
-    ChatcliError,
-    ContextFull,
-    ImagesRefused,
-    NotAnImage,
-    TemplateRefused,
-    TemplateStopped,
-    UsageError,
-)
-from chatcli.events import Event, Notice, Settled, TextDelta, ThinkingDelta, ToolCall, ToolCalled, TurnRecord
-from chatcli.model import vision
+from chatcli.errors import ChatcliError, TemplateRefused, TemplateStopped
+from chatcli.events import Notice, PrefillProgress, Settled, ToolCall, TurnRecord
 from chatcli.records import ReplyRecord
 from chatcli.serve.conversations import Conversations
 from chatcli.serve.kept import KeptConversations
-from chatcli.serve.request import (
-    CallsMade,
-    Deliver,
-    ReplyDone,
-    ReplyEvent,
-    ReplyRequest,
-    TokenLogprob,
-    not_shown,
-)
+from chatcli.serve.prompts import PromptRenderer, Signal
+from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
+from chatcli.serve.served_reply import ServedReply
 from chatcli.serve.wire import shallow
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import Settings, names_folder
 from chatcli.store.segments import inventory
-from chatcli.store.segments.token_path import usable_boundaries
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.store.sessions.log import SessionLog
-from chatcli.store.sessions.transcript import Transcript
 from chatcli.threads.mlx_thread import Worker
 from chatcli.threads.scheduler import Scheduler
 from chatcli.turn import turn
-from chatcli.turn.batch import NO_ROOM, BatchReply, Replies, fitting
-from chatcli.turn.prompt import Prompt, TurnContext, history, render, room_left
+from chatcli.turn.batch import NO_ROOM, Replies, fitting
+from chatcli.turn.prompt import Prompt, TurnContext
 from chatcli.turn.record import provenance
 from chatcli.turn.reply import ReplyCollector
 
 # Replies that take turns, where the model's cache cannot be batched: each has a cache of its own.
 MAX_TAKING_TURNS = 4
+# Prompts that are read by turns, each with a live cache, and those rendered, to choose the next from.
+MAX_BEING_READ, MAX_RENDERED = 4, 64
+# What is new in a prompt and takes no longer is read with that of others, as many as mlx-lm's server does.
+MOMENT_SECONDS, MAX_READ_TOGETHER = 0.1, 8
+# Each second that a prompt waits makes up for so many seconds that it takes longer than others.
+AGEING = 0.25
 # Conversations that wait for a quiet moment to be settled; older ones are prefilled when they go on.
 MAX_UNSETTLED = 32
-# A reply waits at least so long for its next token while another prompt is prefilled, and no longer than
-# for the layer after that: more often, and prompts would wait for ever smaller batches.
-STEP_INTERVAL_SECONDS = 0.05
-# A text with more letters than so many for each token of the context is counted before it is rendered, in
-# pieces: it is hardly ever one that fits, and tokenizing it whole cannot be stopped.
-LETTERS_PER_TOKEN, PIECE_LETTERS = 8, 1 << 16
-# So much of what a template may leave out is always taken.
-MIN_UNSHOWN_LETTERS = 1 << 20
-# Of images that the model cannot be shown, how many are remembered.
-MAX_REMEMBERED = 256
 COUNTS = (
     "requests",
     "hits",
@@ -107,63 +82,22 @@ class Job:
     received: float
 
 
-@dataclass(eq=False, kw_only=True)
-class ServedReply(BatchReply):
-    """A reply whose events are delivered as they come."""
+@dataclass(eq=False)
+class Reading:
+    """A request whose prompt is rendered, and read by `steps`, on a live cache of its own once it has begun.
 
-    deliver: Deliver
-    asked: ReplyRequest
-    calls: list[str] = field(default_factory=list)
-    spell: Callable[[int, str], bytes] | None = None
+    What is left takes about `seconds`. Within a chunk, between two layers, no other prompt is read.
+    """
 
-    def take(self, token: Token) -> bool:
-        if self.asked.top_logprobs is not None and token.finish_reason != "stop":
-            checkpoints = self.context.checkpoints
-            (logprob,) = checkpoints.floats([token.logprob])
-            decode = checkpoints.loaded.tokenizer.decode
-            top = tuple((each, self._spelled(each, decode([each])), value) for each, value in token.likeliest)
-            self.deliver(TokenLogprob(token.id, self._spelled(token.id, token.text), logprob, top))
-        return super().take(token)
+    job: Job
+    steps: Iterator[None] = field(default_factory=lambda: iter(()))
+    seconds: float = 0.0
+    checkpoints: Checkpoints | None = None
+    is_within_chunk: bool = False
 
-    def _spelled(self, token: int, added: str) -> str:
-        """A token's bytes as text; `added` is what it has added to the reply."""
-        tokenizer = self.context.checkpoints.loaded.tokenizer
-        if self.spell is None:
-            self.spell = token_bytes.speller(tokenizer)
-        data = self.spell(token, added)
-        if not self.record.tokens:
-            data = token_bytes.without_first_space(tokenizer, token, data)
-        return token_bytes.as_text(data)
-
-    def show(self, events: Iterator[Event]) -> None:
-        for event in events:
-            if isinstance(event, TextDelta | ThinkingDelta):
-                self.deliver(event)
-            elif isinstance(event, ToolCalled):
-                called = [replace(call, id=self._free_id(call.id)) for call in event.calls]
-                self.calls += [call.id for call in called]
-                self.deliver(CallsMade(tuple(called)))
-
-    def _free_id(self, written: str) -> str:
-        """The id that the model wrote for a call, which its template may show; else a new one."""
-        taken = {call.id for message in self.asked.messages for call in message.tool_calls}
-        return written if written and written not in taken.union(self.calls) else new_call_id()
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-def new_call_id() -> str:
-    """Nine letters and digits: Mistral's templates take no other id."""
-    return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(9))
-
-
-@dataclass(frozen=True)
-class Signal:
-    """A stop signal that follows from something else."""
-
-    is_set: Callable[[], bool]
+    def urgency(self, now: float) -> float:
+        """The shortest comes first; who has waited counts as shorter, so that nobody waits for ever."""
+        return AGEING * (now - self.job.received) - self.seconds
 
 
 class Engine:
@@ -177,22 +111,18 @@ class Engine:
         self.model = Path(model).name if names_folder(model) else model
         self._scheduler = Scheduler("chatcli-serve")
         self._waiting: deque[Job] = deque()
+        self._readings: list[Reading] = []
         self._started = self._closing = False
         self._unsettled: deque[tuple[TurnContext, Entry]] = deque(maxlen=MAX_UNSETTLED)
-        # Whether their next step is submitted.
-        self._stepping = False
+        # Whether the next round is submitted.
+        self._goes_on = False
+        # That no prompt is being read on; the reply that is generated on its live cache.
+        self._free: Checkpoints | None = None
         self._on_live_cache: ServedReply | None = None
         # When the last step ended, and what it took.
         self._stepped_at = self._step_seconds = 0.0
-        self._prefilling: Job | None = None
-        # The messages that were refused for an image, by their length and a hash of their text, and the
-        # images of which the log has said that they are not shown.
-        self._refused: deque[tuple[int, str]] = deque(maxlen=MAX_REMEMBERED)
-        self._said_unseen: deque[str] = deque(maxlen=MAX_REMEMBERED)
         self._counts = dict.fromkeys(COUNTS, 0)
         self._memory_bytes = 0
-        # What the log has said of the chat template.
-        self._said: set[str] = set()
         # What a client that brings tools is told; empty where its tools are shown and its calls are read.
         self.tools_notice = ""
         # Whether a bug has ended it, so that nothing is replied to any more.
@@ -207,13 +137,15 @@ class Engine:
         except BaseException:
             self._worker.close()
             raise
-        self._replies: Replies[ServedReply] = Replies(self._checkpoints, MAX_SEQUENCES)
+        self._free = self._checkpoints
+        self._replies: Replies[ServedReply] = Replies(self._checkpoints)
         with suppress(TemplateRefused):
             self.tools_notice = self._runtime.tools_notice()
         if self.tools_notice:
             logger.warning("%s", self.tools_notice)
         folder = SessionFolder(self._settings.sessions)
         self._conversations = Conversations(folder.location if self._settings.cache or self._keep else None)
+        self._prompts = PromptRenderer(self._settings, self._runtime, self._conversations, self._model)
         self._kept = KeptConversations(folder, self._conversations, self._model) if self._keep else None
         self._started = True
 
@@ -239,7 +171,7 @@ class Engine:
             if self._closing:
                 raise RuntimeError
             self._waiting.append(job)
-            self._scheduler.submit(partial(self._guarded, self._admit))
+            self._scheduler.submit(partial(self._guarded, self._go_on))
         except RuntimeError:
             job.deliver(self._refusal())
         return cancelled
@@ -247,11 +179,13 @@ class Engine:
     def status(self) -> Mapping[str, Any]:
         """What was asked and reused since the start (tokens), and the bytes that it takes now."""
         counts, running, store = dict(self._counts), self._replies, self._checkpoints.store
+        readings = list(self._readings)
+        begun = sum(each.checkpoints is not None for each in readings)
         prompt, reused = counts["prompt_tokens"], counts["reused_tokens"]
         numbers = {
             **counts,
-            "active": len(running) + (self._prefilling is not None),
-            "queued": len(self._waiting),
+            "active": len(running) + begun,
+            "queued": len(self._waiting) + len(readings) - begun,
             "unsettled": len(self._unsettled),
             "unwritten": 0 if store is None else store.unwritten,
             "hit_ratio": reused / prompt if prompt else 0.0,
@@ -265,8 +199,9 @@ class Engine:
     def close(self) -> str | None:
         """End the replies and write what is to be written. Returns what went wrong there, in a sentence."""
         self._closing = True
-        if (job := self._prefilling) is not None:
-            job.cancelled.set()
+        for reading in list(self._readings):
+            if reading.checkpoints is not None:
+                reading.job.cancelled.set()
         if self._started:
             self._scheduler.submit(partial(self._end_all, self._end))
         self._scheduler.close()
@@ -284,8 +219,7 @@ class Engine:
 
     def _has_others(self) -> bool:
         """Whether more than one request is there. From any thread."""
-        is_prefilling = self._prefilling is not None
-        return self._closing or bool(self._waiting) or is_prefilling or len(self._replies) > 1
+        return self._closing or bool(self._waiting) or len(self._readings) + len(self._replies) > 1
 
     def _guarded(self, job: Callable[..., None], *given: Any) -> None:
         """Run a job, and see to what follows it. Where it fails, which is a bug, nobody is left waiting."""
@@ -293,10 +227,11 @@ class Engine:
             job(*given)
             if self._closing:
                 return
-            if self._replies and not self._stepping:
-                self._stepping = True
-                self._scheduler.submit(partial(self._guarded, self._go_on))
-            elif self._unsettled and not self._replies and not self._waiting:
+            if self._replies or self._readings or self._waiting:
+                if not self._goes_on:
+                    self._goes_on = True
+                    self._scheduler.submit(partial(self._guarded, self._go_on))
+            elif self._unsettled:
                 self._scheduler.idle(partial(self._guarded, self._settle))
         except Exception as error:
             logger.exception("The server has failed: start it again")
@@ -308,94 +243,126 @@ class Engine:
 
     def _end_all(self, end: Callable[[ServedReply], None]) -> None:
         """End the replies that are being generated, and refuse the requests that wait."""
+        for reading in list(self._readings):
+            if reading.checkpoints is None or self.failed:
+                self._readings.remove(reading)
+                reading.job.deliver(self._refusal())
+            reading.job.cancelled.set()
+            while reading in self._readings:
+                self._read_on(reading)
         replies = list(self._replies)
         with suppress(Exception):  # `end` says what there is to say
             self._replies.close()
         for reply in replies:
             end(reply)
-        if self._prefilling is not None:
-            self._prefilling.deliver(self._refusal())
         while self._waiting:
             self._waiting.popleft().deliver(self._refusal())
 
     def _go_on(self) -> None:
-        self._stepping = False
-        self._step()
-
-    def _admit(self) -> None:
-        """Prefill the oldest request and have its reply generated, while the others go on."""
-        checkpoints = self._checkpoints
-        most = MAX_TAKING_TURNS if checkpoints.exact_in_batch is False else MAX_SEQUENCES
-        while len(self._replies) >= most and not self._closing:
-            self._step()
+        """A round: render a request, read a piece of one prompt or of several, generate tokens."""
+        self._goes_on = False
         if self._closing:
             self._end_all(self._end)
             return
-        job = self._prefilling = self._waiting.popleft()
-        if self._closing:  # since just now: `close` may have seen no prefill
-            job.cancelled.set()
-        if self._on_live_cache is not None and not job.request.count_only:
-            checkpoints.leave_live_cache()
-            self._on_live_cache = None
+        if self._waiting and len(self._readings) < MAX_RENDERED:
+            new = Reading(self._waiting.popleft())
+            new.steps = self._read(new)
+            self._readings.append(new)
+            self._read_on(new)
+        replies, reading = self._replies, self._next_reading()
+        more_join = reading is not None and reading.seconds <= MOMENT_SECONDS
+        if replies.is_reading or (
+            replies.joining and not (more_join and replies.joining < MAX_READ_TOGETHER)
+        ):
+            self._end_those(replies.read(self._others_wait()))
+        elif reading is not None:
+            self._read_on(reading)
+        elif replies.generating:
+            self._step()
+        if self._step_is_due():
+            self._step()
+
+    def _next_reading(self) -> Reading | None:
+        """Whose prompt is read on: the most urgent one that has room, if one is not within a chunk."""
+        begun = [each for each in self._readings if each.checkpoints is not None]
+        most = MAX_TAKING_TURNS if self._checkpoints.in_batch.generates is False else MAX_SEQUENCES
+        has_room = len(begun) < MAX_BEING_READ and len(self._replies) + len(begun) < most
+        for each in self._readings:
+            if each.is_within_chunk or (each.checkpoints is None and each.job.cancelled.is_set()):
+                return each
+        now = time.perf_counter()
+        return max(self._readings if has_room else begun, key=lambda each: each.urgency(now), default=None)
+
+    def _read_on(self, reading: Reading) -> None:
+        """One step of a reading, which may be its last."""
+        job = reading.job
+        if reading.checkpoints is not None:
+            reading.checkpoints.others = self._others_wait()
         try:
-            self._prefill(job)
+            next(reading.steps)
+            return
+        except StopIteration:
+            pass
         except TemplateStopped:
-            job.deliver(ReplyDone(TurnRecord("", 0)) if job.cancelled.is_set() else ChatcliError(ENDING))
+            job.deliver(ReplyDone(TurnRecord("", 0)) if job.cancelled.is_set() else self._refusal())
         except ChatcliError as error:
             job.deliver(error)
         except Exception:
             # One request's failure is not the others'.
             logger.exception("A request failed")
             job.deliver(ChatcliError(BROKEN))
-        self._prefilling = None
+        self._readings.remove(reading)
+        free = [each for each in (self._free, reading.checkpoints) if each is not None]
+        if len(free) > 1:
+            # What took longer to compute stays.
+            free.sort(key=lambda each: each.live.position.end)
+            free.pop(0).retire()
+        if free:
+            self._free = self._runtime.checkpoints = free[0]
 
-    def _prefill(self, job: Job) -> None:
-        checkpoints, cancelled = self._checkpoints, job.cancelled
-        if cancelled.is_set():
+    def _read(self, reading: Reading) -> Iterator[None]:
+        """A request's way to its reply: render, and then, when it is chosen, prefill and generate."""
+        job = reading.job
+        if job.cancelled.is_set():
             job.deliver(ReplyDone(TurnRecord("", 0)))
             return
-        if job.request.prompt is None and not any(each.role == "user" for each in job.request.messages):
-            raise UsageError("There is no user's message to reply to.")
-        self._check_length(job)
-        if cancelled.is_set():
+        is_over = partial(self._is_over, job)
+        request = self._prompts.checked(job.request, is_over)
+        if job.cancelled.is_set():
             job.deliver(ReplyDone(TurnRecord("", 0)))
             return
-        job = replace(job, request=self._with_notes(job.request))
-        request = job.request
-        think = self._settings.think if request.think is None else request.think
-        conversation = self._conversations.conversation(request, self._model)
-        question = conversation.entries[str(conversation.head)]
-        session = SessionLog(Transcript("", conversation))
-        session.is_private = request.private
-        context = self._runtime.turn_context(session, think, Signal(lambda: self._ends_rendering(job)))
-        loaded = checkpoints.loaded
+        context = self._prompts.context(request, is_over)
         if request.count_only:
-            # Also a prompt that does not fit.
-            with vision.keeping(loaded.vision, request.images, loaded.name, private=request.private):
-                tokens = len(context.template.prompt(history(context, question)))
+            tokens = self._prompts.count(context, request)
             job.deliver(ReplyDone(TurnRecord("", 0, finish_reason="stop", prompt_tokens=tokens)))
             return
-        self._unsettled = deque(
-            (each for each in self._unsettled if each[1].id not in conversation.entries), MAX_UNSETTLED
-        )
+        loaded, known = context.checkpoints.loaded, context.conversation.entries
+        self._unsettled = deque((each for each in self._unsettled if each[1].id not in known), MAX_UNSETTLED)
         check_logit_bias(loaded.tokenizer, request.sampling)
         context.sampling = request.sampling.over(self._runtime.sampling)
-        record = TurnRecord("", len(conversation.turns()))
-        checkpoints.others = Signal(self._step_is_due) if self._replies else None
-        with vision.keeping(loaded.vision, request.images, loaded.name, private=request.private):
-            prompt = self._prompt(context, question, request)
-            for clause in self._runtime.adapted:
-                if clause not in self._said:
-                    self._said.add(clause)
-                    logger.warning("For this model's chat template, %s.", clause)
-            for event in turn.prefill(context, prompt, record, cancelled):
+        record = TurnRecord("", len(context.conversation.turns()))
+        with self._prompts.keeping(request):
+            prompt = self._prompts.prompt(context, request)
+            if self._has_others():
+                plan = context.checkpoints.plan(prompt.path)
+                reading.seconds = self._seconds(len(prompt.tokens) - plan.tokens)
+            yield
+            if job.cancelled.is_set():
+                job.deliver(ReplyDone(TurnRecord("", 0)))
+                return
+            checkpoints = self._begin(reading)
+            context = replace(context, checkpoints=checkpoints)
+            if request.prompt is None and context.sampling.max_tokens != 0:
+                prompt = self._for_reading_together(context, prompt)
+            done = 0
+            for event in turn.prefill(context, prompt, record, job.cancelled):
                 job.deliver(event)  # type: ignore[arg-type]
-                self._step()
+                if isinstance(event, PrefillProgress):
+                    reading.is_within_chunk, done = event.done == done, event.done
+                    reading.seconds = self._seconds(event.total - done)
+                yield
+            reading.is_within_chunk = False
             facts = provenance(context, prompt)
-            for _ in () if cancelled.is_set() else checkpoints.prefill_tail(prompt.tail):
-                self._step()
-                if cancelled.is_set():
-                    break
         collector = turn.reply_collector(context, prompt, context.sampling, record)
         if request.prompt is not None:
             collector = ReplyCollector(record, None, context.sampling.stop or ())
@@ -412,11 +379,11 @@ class Engine:
             facts,
             collector,
             job.received,
-            cancelled,
+            job.cancelled,
             deliver=job.deliver,
             asked=request,
         )
-        if cancelled.is_set():
+        if job.cancelled.is_set():
             self._end(reply)
         elif context.sampling.max_tokens == 0:
             # The prompt is read for a request that comes later.
@@ -424,114 +391,64 @@ class Engine:
             record.finish_reason = "length"
             job.deliver(ReplyDone(record))
         else:
-            self._generate(reply)
+            yield from self._generate(reply)
 
-    def _with_notes(self, request: ReplyRequest) -> ReplyRequest:
-        """The request with a note in the place of each image that the model cannot be shown.
+    def _begin(self, reading: Reading) -> Checkpoints:
+        """Give a reading a live cache: the free one, or another beside one that is in use."""
+        if (own := self._free) is None:
+            own = next(each.checkpoints for each in reversed(self._readings) if each.checkpoints).beside()
+        elif self._on_live_cache is not None and self._on_live_cache.context.checkpoints is own:
+            own.leave_live_cache()
+            self._on_live_cache = None
+        self._free, reading.checkpoints = None, own
+        own.others = self._others_wait()
+        return own
 
-        The message that brings such an image is refused, once: clients keep it in their history, and some
-        put what is said next into the same message. Raises `ImagesRefused` and `NotAnImage`.
+    def _seconds(self, tokens: int) -> float:
+        """About what it takes to read so many tokens alone."""
+        return tokens * self._checkpoints.live.speed.seconds_per_token
+
+    def _for_reading_together(self, context: TurnContext, prompt: Prompt) -> Prompt:
+        """The prompt with what is new in it as a tail, if that is read in a moment beside others.
+
+        What came before the last message is kept as always: other requests begin with it.
         """
-        unseen = set()
-        for image in request.images:
-            try:
-                vision.prepare(self._checkpoints.loaded.vision, [image], self._checkpoints.loaded.name)
-            except (ImagesRefused, NotAnImage) as error:
-                sha256 = image.picture.sha256
-                if sha256 in request.brought and not self._was_refused(request.messages[-1].content):
-                    raise
-                unseen.add(sha256)
-                if sha256 not in self._said_unseen:
-                    self._said_unseen.append(sha256)
-                    logger.warning("An image of a conversation's history is not shown: %s", error)
-        if not unseen:
-            return request
-        messages = []
-        for message in request.messages:
-            seen = tuple(each for each in message.images if each.sha256 not in unseen)
-            notes = [not_shown("image")] * (len(message.images) - len(seen))
-            content = "\n".join([*notes, *([message.content] if message.content else [])])
-            messages.append(replace(message, content=content, images=seen))
-        images = tuple(each for each in request.images if each.picture.sha256 not in unseen)
-        return replace(request, messages=tuple(messages), images=images)
+        checkpoints, path = context.checkpoints, prompt.path
+        if not (checkpoints.in_batch.reads and self._has_others()):
+            return prompt
+        depth = checkpoints.plan(path).depth
+        shorter = replace(
+            prompt, path=path.upto(max(depth, 0 if checkpoints.disk.is_off else path.last_start))
+        )
+        is_quick = self._seconds(len(shorter.tail)) <= MOMENT_SECONDS and min(shorter.tail) >= 0
+        return shorter if is_quick and fitting(checkpoints, prompt)[0] > 1 else prompt
 
-    def _was_refused(self, content: str) -> bool:
-        """Whether a message goes on from one that was refused for its image; else it is one from now on."""
-        for length, digest in self._refused:
-            if length < len(content) and _digest(content[:length]) == digest:
-                return True
-        self._refused.append((len(content), _digest(content)))
-        return False
-
-    def _ends_rendering(self, job: Job) -> bool:
-        """Whether a prompt need not be rendered any more. The running replies get their tokens meanwhile."""
-        if self._step_is_due():
-            self._step()
-        return self._closing or job.cancelled.is_set()
-
-    def _check_length(self, job: Job) -> None:
-        """Raises `ContextFull` where that is clear before a template or the tokenizer is given the texts."""
-        loaded, request = self._checkpoints.loaded, job.request
-        texts = [request.prompt or "", *(json.dumps(tool, ensure_ascii=False) for tool in request.tools)]
-        # What a template is given besides, of which it may show all or nothing.
-        others = [request.effort or "", json.dumps(dict(request.arguments), ensure_ascii=False)]
-        for message in request.messages:
-            texts.append(message.content)
-            others += [message.thinking, message.tool_call_id]
-            for call in message.tool_calls:
-                texts += [call.name, call.arguments]
-                others.append(call.id)
-        unshown = sum(map(len, others))
-        if unshown > max(LETTERS_PER_TOKEN * loaded.context, MIN_UNSHOWN_LETTERS):
-            raise ContextFull(
-                f"The thinking, ids and template arguments of this request have {unshown:,} letters: more "
-                f"than the model's context of {loaded.context:,} tokens holds.",
-                "Leave out what was thought before.",
-            )
-        if sum(map(len, texts)) <= LETTERS_PER_TOKEN * loaded.context:
-            return
-        tokens = 0
-        for text in texts:
-            for start in range(0, len(text), PIECE_LETTERS):
-                piece = text[start : start + PIECE_LETTERS]
-                # Where a text is cut it may have a token more.
-                tokens += len(loaded.tokenizer.encode(piece, add_special_tokens=False)) - 1
-                if tokens >= loaded.context:
-                    raise ContextFull(
-                        f"The prompt has more tokens than the model's context, {loaded.context:,}.",
-                        "Choose a model with a longer context with -m.",
-                    )
-                self._step()
-                if job.cancelled.is_set():
-                    return
-
-    def _prompt(self, context: TurnContext, question: Entry, request: ReplyRequest) -> Prompt:
-        """The request as tokens. Raises `TemplateRefused` or `ContextFull`."""
-        if request.prompt is None:
-            return render(context, question)
-        loaded = self._checkpoints.loaded
-        tokens = list(loaded.tokenizer.encode(request.prompt))
-        if not tokens:
-            raise UsageError("The prompt is empty: write something.")
-        room_left(context, len(tokens), alone=True)
-        end = usable_boundaries([len(tokens) - 1], len(tokens))
-        return Prompt(question, self._checkpoints.cut(tokens, end), {0: 0, 1: len(tokens) - 1})
-
-    def _generate(self, reply: ServedReply) -> None:
+    def _generate(self, reply: ServedReply) -> Iterator[None]:
         """Have a reply generated: on the live cache if it is alone, else in the batch, else in turns."""
-        checkpoints, prompt = self._checkpoints, reply.prompt
+        checkpoints, prompt = reply.context.checkpoints, reply.prompt
         request = replace(reply.request(), likeliest=reply.asked.top_logprobs or 0)
-        while self._replies or self._waiting:
+        is_long = self._seconds(len(prompt.tail)) > MOMENT_SECONDS
+        while self._has_others() and not reply.cancelled.is_set():
             at_once, why = fitting(checkpoints, prompt)
             if at_once > 1:
-                last = replace(request, tail=prompt.tail[-1:], prefix=prompt.tokens[:-1])
-                self._replies.batch(reply, last)
+                if is_long or not checkpoints.in_batch.reads or min(prompt.tail) < 0:
+                    for _ in checkpoints.prefill_tail(prompt.tail):
+                        yield
+                    request = replace(request, tail=prompt.tail[-1:], prefix=prompt.tokens[:-1])
+                self._replies.batch(reply, request)
                 return
             if why != NO_ROOM or not self._replies:
                 break
             self._step()
-        while self._replies.in_turns >= MAX_TAKING_TURNS:
+            yield
+        while self._replies.in_turns >= MAX_TAKING_TURNS and not reply.cancelled.is_set():
             self._step()
+            yield
+        if reply.cancelled.is_set():
+            self._end(reply)
+            return
+        for _ in checkpoints.prefill_tail(prompt.tail) if is_long else ():
+            yield
 
         def alone() -> Generator[None]:
             tokens = checkpoints.generate(request, reply.cancelled, others=Signal(self._has_others))
@@ -547,10 +464,19 @@ class Engine:
         self._on_live_cache = reply
         self._end_those(self._replies.step_of(reply))
 
+    def _is_over(self, job: Job) -> bool:
+        """Whether a prompt need not be rendered any more. The running replies get their tokens meanwhile."""
+        if self._step_is_due():
+            self._step()
+        return self._closing or job.cancelled.is_set()
+
     def _step_is_due(self) -> bool:
-        """Whether the running replies have waited long enough. Half of the time is the prefill's."""
-        waited = time.perf_counter() - self._stepped_at
-        return bool(self._replies) and waited >= max(STEP_INTERVAL_SECONDS, self._step_seconds)
+        """Whether the running replies have waited as long as a step takes: half of the time is theirs."""
+        return self._replies.generating > 0 and time.perf_counter() - self._stepped_at >= self._step_seconds
+
+    def _others_wait(self) -> Signal | None:
+        """What ends a piece of a prefill between layers, if there are running replies."""
+        return Signal(self._step_is_due) if self._replies.generating else None
 
     def _step(self) -> None:
         """A token of each reply that is being generated."""
@@ -608,11 +534,12 @@ class Engine:
 
     def _settle(self, stop: threading.Event) -> None:
         """Run the newest reply as history will show it, until somebody asks: it is the likeliest to go on."""
-        if stop.is_set() or self._replies or not self._unsettled:
+        if stop.is_set() or self._replies or self._readings or not self._unsettled:
             return
         context, entry = self._unsettled[-1]
         # The client's own has ended the request.
-        context = replace(context, template=context.template.stopped_by(stop))
+        template = context.template.stopped_by(stop)
+        context = replace(context, template=template, checkpoints=self._checkpoints)
         try:
             for event in turn.settle(context, stop):
                 if isinstance(event, Settled):

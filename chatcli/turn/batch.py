@@ -1,7 +1,8 @@
-"""Many replies at once: each prompt is prefilled by itself, then all are generated in one batch.
+"""Many replies at once: stable prefixes are prefilled one by one, then all are generated in one batch.
 
-Each question goes through what `turn` does, so that its checkpoints are those that it would have alone.
-Where the cache cannot be batched, replies are generated one by one.
+Each question goes through what `turn` does, so that its checkpoints are those that it would have alone. What
+comes after its stable prefix is never kept, so the batch reads that too, where the model can. Where the cache
+cannot be batched, replies are generated one by one.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from chatcli.kv import prompt_cache
 from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.records import ReplyRecord
 from chatcli.settings.values import Sampling
+from chatcli.threads.mlx_thread import StopSignal
 from chatcli.turn import turn
 from chatcli.turn.journal import ReplyJournal
 from chatcli.turn.prompt import Prompt, TurnContext, render, room_left
@@ -214,7 +216,7 @@ def _run(
     generated on the live cache, like that of any other turn.
     """
     limit, at_once = min(total, max_at_once or total), 0
-    replies: Replies[BatchReply] = Replies(context.checkpoints, limit)
+    replies: Replies[BatchReply] = Replies(context.checkpoints)
     done = tokens = 0
     with contextlib.closing(replies), ReplyJournal(context.session) as journal:
         while True:
@@ -238,7 +240,10 @@ def _run(
                     replies.take_turns(reply, turn.generate(context, *given))
             if not replies:
                 return
-            for reply, error in replies.step():
+            failed = list(replies.read())
+            while replies.is_reading:
+                failed += replies.read()
+            for reply, error in [*failed, *replies.step()]:
                 if error is not None:
                     raise error
                 if at_once > 1:
@@ -261,20 +266,23 @@ def fitting(checkpoints: Checkpoints, prompt: Prompt) -> tuple[int, str]:
     max_at_once: int = call(max_sequences, cache, allowed)
     if max_at_once == 1:
         return 1, NO_ROOM
-    if checkpoints.exact_in_batch is None:
-        checkpoints.exact_in_batch = call(is_exact, checkpoints.loaded, cache, prompt.tail)
-    return (max_at_once if checkpoints.exact_in_batch else 1), DIFFERS
+    trial = checkpoints.in_batch
+    if trial.generates is None:
+        given = checkpoints.loaded, cache, prompt.tail
+        trial.reads = call(is_exact, *given)
+        trial.generates = trial.reads or call(is_exact, *given, reads_together=False)
+    return (max_at_once if trial.generates else 1), DIFFERS
 
 
 class Replies(Generic[R]):
     """The replies that are being generated: in one batch, or in turns. Others may join at any time."""
 
-    def __init__(self, checkpoints: Checkpoints, max_at_once: int) -> None:
-        """At most `max_at_once` fit in the batch."""
-        self._checkpoints, self._max_at_once = checkpoints, max_at_once
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._worker, self._loaded, self._trial = checkpoints.worker, checkpoints.loaded, checkpoints.in_batch
         self._batch: Batch | None = None
         self._batched: dict[int, R] = {}
         self._in_turns: dict[R, Generator[object]] = {}
+        self._reading: Generator[int] | None = None
 
     def __iter__(self) -> Iterator[R]:
         return iter([*self._in_turns, *self._batched.values()])
@@ -287,15 +295,49 @@ class Replies(Generic[R]):
         """How many take turns, each with a cache of its own."""
         return len(self._in_turns)
 
+    @property
+    def generating(self) -> int:
+        """How many get a token with each step: those that the batch has read, and those that take turns."""
+        return len(self._in_turns) + (0 if self._batch is None else self._batch.generating)
+
+    @property
+    def joining(self) -> int:
+        """How many have joined the batch since its last `read` began."""
+        return 0 if self._batch is None else self._batch.joining
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a `read` has begun and not ended."""
+        return self._reading is not None
+
     def batch(self, reply: R, request: GenerationRequest) -> None:
-        """Generate it in the batch, on a fork of the live cache, which holds all but the request's tail."""
-        call, loaded = self._checkpoints.worker.call, self._checkpoints.loaded
-        self._batch = self._batch or call(Batch, loaded, self._max_at_once)
-        self._batched[call(self._batch.add, self._checkpoints.fork(), request)] = reply
+        """Generate it in the batch, on a fork of the live cache, which holds all but the request's tail.
+
+        It gets its first token after the batch has read the tail.
+        """
+        self._batch = self._batch or self._worker.call(Batch, self._loaded, bool(self._trial.reads))
+        number = self._worker.call(self._batch.add, reply.context.checkpoints.fork(), request)
+        self._batched[number] = reply
 
     def take_turns(self, reply: R, steps: Generator[object]) -> None:
         """Generate it by itself: each of `steps` collects a token."""
         self._in_turns[reply] = steps
+
+    def read(self, others: StopSignal | None = None) -> Iterator[tuple[R, Exception | None]]:
+        """Read the tails of those that have joined, all in one pass, up to the next place to stop.
+
+        Those are after a chunk, and between layers while `others` is set. Yields the replies that an error
+        ends.
+        """
+        if self._batch is None:
+            return
+        if self._reading is None:
+            self._reading = self._worker.stream(self._batch.read, others)
+        try:
+            if next(self._reading, None) is None:
+                self._reading = None
+        except Exception as error:
+            yield from self._failed(error)
 
     def step(self) -> Iterator[tuple[R, Exception | None]]:
         """Give each reply its next token. Yields those that have ended, some by an error."""
@@ -303,7 +345,7 @@ class Replies(Generic[R]):
             yield from self.step_of(reply)
         if self._batch is None or not self._batched:
             return
-        call, ended = self._checkpoints.worker.call, []
+        call, ended = self._worker.call, []
         try:
             for number in [number for number, reply in self._batched.items() if reply.cancelled.is_set()]:
                 call(self._batch.drop, number)
@@ -313,13 +355,17 @@ class Replies(Generic[R]):
                     call(self._batch.drop, number)
                     ended.append(self._batched.pop(number))
         except Exception as error:
-            # The batch cannot be trusted any more, nor be closed for sure: who joins next has another.
-            failed, batch = list(self._batched.values()), self._batch
-            self._batch, self._batched = None, {}
-            with contextlib.suppress(Exception):
-                call(batch.close)
-            yield from ((reply, error) for reply in failed)
+            yield from self._failed(error)
         yield from ((reply, None) for reply in ended)
+
+    def _failed(self, error: Exception) -> Iterator[tuple[R, Exception | None]]:
+        """The batch cannot be trusted any more, nor be closed for sure: who joins next has another."""
+        failed, batch = list(self._batched.values()), self._batch
+        self._batch, self._batched, self._reading = None, {}, None
+        with contextlib.suppress(Exception):
+            if batch is not None:
+                self._worker.call(batch.close)
+        yield from ((reply, error) for reply in failed)
 
     def step_of(self, reply: R) -> Iterator[tuple[R, Exception | None]]:
         """`step`, for one of those that take turns."""
@@ -337,6 +383,8 @@ class Replies(Generic[R]):
         """Give up the replies that have not ended."""
         for steps in self._in_turns.values():
             steps.close()
+        if self._reading is not None:
+            self._reading.close()
         if self._batch is not None:
-            self._checkpoints.worker.call(self._batch.close)
-        self._batch, self._batched, self._in_turns = None, {}, {}
+            self._worker.call(self._batch.close)
+        self._batch, self._batched, self._in_turns, self._reading = None, {}, {}, None

@@ -350,7 +350,8 @@ def test_images_hit_by_their_content(vision_model: Path, tmp_path: Path) -> None
 def test_closing_ends_a_prefill_and_refuses_what_waits(recurrent: Path, tmp_path: Path) -> None:
     served = Served(recurrent, tmp_path)
     long = served.submit(question("\n".join([DOCUMENT] * 4)))
-    waiting = served.submit(question(MESSAGES[0]))
+    # Longer: it does not get its turn before.
+    waiting = served.submit(question("\n".join([DOCUMENT] * 6)))
     long.until(PrefillProgress)
     assert served.engine.close() is None
     assert "cancelled" == long.done().record.finish_reason
