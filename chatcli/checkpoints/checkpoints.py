@@ -152,8 +152,8 @@ class Checkpoints:
         Returns the plan that was executed, and an iterator that prefills the rest as it is iterated. Setting
         `cancelled` ends it after the current chunk and keeps what is done. A turn also writes what typeahead
         has kept in memory. Writing does not delay a turn: checkpoints are handed over after its first token
-        or by `hand_over`, during a long prefill, or when it is cancelled. Nothing of a `private` prompt is written.
-        Raises `MemoryFull`, before changing anything, if the path does not fit.
+        or by `hand_over`, during a long prefill, or when it is cancelled. Nothing of a `private` prompt is
+        written. Raises `MemoryFull`, before changing anything, if the path does not fit.
         """
         if private != self.live.private:
             self.set_private(private)
@@ -190,7 +190,7 @@ class Checkpoints:
         return make_plan(path, live.position, live.snapshots, self.disk, live.traits, max_depth)
 
     def restore(self, plan: Plan) -> Plan:
-        """Execute a plan, or if files are missing or damaged, the next best plan. Returns the executed one."""
+        """Execute a plan, or if files are missing or damaged, the next best. Returns the executed one."""
         reason = plan.reason
         while isinstance(done := self.execute(plan), SegmentDamaged):
             reason = reason or f"the checkpoint at token {plan.start} is {done}"
@@ -276,7 +276,7 @@ class Checkpoints:
             return self._writer.put_state_at_end()
 
     def leave(self) -> None:
-        """Write the state at the end of the live path, unless settling has, because the conversation is left."""
+        """Write the state at the end of the live path that is left, unless settling has."""
         self.store.upkeep_bytes += self._writer.put_state_at_end()
 
     def keep_reply(self, path: TokenPath, *, expected: bool) -> tuple[str, int] | None:

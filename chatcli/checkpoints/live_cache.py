@@ -130,7 +130,7 @@ class LiveCache:
         self._reset()
 
     def _reset(self) -> None:
-        """Replace the cache by an empty one. Snapshots of other paths stay, because their states are useful."""
+        """Replace the cache by an empty one. Snapshots of other paths stay: their states are useful."""
         for segment in self.position.unsent_segments:
             self.snapshots.pop(segment.id, None)
         self.cache = prompt_cache.new(self.loaded.model, self.loaded.model_options)
@@ -201,7 +201,7 @@ class LiveCache:
         self._go_back(path)
 
     def _go_back(self, path: TokenPath, beyond: Sequence[int] = ()) -> None:
-        """Go back to the end of an earlier path, and to the tokens `beyond` it if setting an offset suffices."""
+        """Go back to the end of an earlier path, and to tokens `beyond` it if setting an offset suffices."""
         if not path:
             self.cache = prompt_cache.new(self.loaded.model, self.loaded.model_options)
             snapshot = prompt_cache.snapshot(self.cache, 0)

@@ -79,7 +79,7 @@ class CheckpointWriter:
         store, cache, path = self._store, self._live.cache, run[-1].path
         first = len(path) - len(run) + 1
         missing = store.missing(path)
-        # Another process may have evicted or deleted rows of the live path, without which the rest is useless.
+        # Another process may have evicted or deleted rows of the live path: without them the rest is useless.
         size = self._put_earlier(path, [depth for depth in missing if depth < first], run[-1].seconds)
         run = run[next((depth - first for depth in missing if depth >= first), len(run)) :]
         if not run:
