@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -23,13 +24,14 @@ from chatcli.bench.report import factor_text
 from chatcli.commands.results import Table
 from chatcli.engine import generate
 from chatcli.engine.decode import decode
+from chatcli.engine.known_costs import KnownCosts
 from chatcli.engine.lookup import Lookup
 from chatcli.engine.sampling import sampler_for
 from chatcli.errors import ModelBroken
 from chatcli.kv import prompt_cache
 from chatcli.kv.leaf import leaves
 from chatcli.kv.prompt_cache import PromptCache, RowLog
-from chatcli.model.load import LoadedModel
+from chatcli.model.load import UNLIMITED, LoadedModel
 from chatcli.settings.values import Sampling
 
 # Tokens of a reply, and of a long text before the question, by the plan's size.
@@ -147,15 +149,17 @@ def measure(plan: run.Plan, progress: Progress) -> tuple[str, list[Measured]]:
         worker, loaded = setup.worker, setup.loaded
         measured: list[Measured] = []
         cases = [(each, temperature) for each in said() for temperature in TEMPERATURES]
-        # One for all, as in a session: what passes cost is learned once.
-        lookup = Lookup()
+        # Measured anew, once for all.
+        costs = KnownCosts(loaded.fingerprint)
         for each, temperature in cases:
-            measured.append(worker.call(_measure, loaded, lookup, each, temperature, plan))
+            measured.append(worker.call(_measure, loaded, costs, each, temperature, plan))
             progress(len(measured), len(cases), each.name)
         return loaded.name, measured
 
 
-def _measure(loaded: LoadedModel, lookup: Lookup, each: Said, temperature: float, plan: run.Plan) -> Measured:
+def _measure(
+    loaded: LoadedModel, costs: KnownCosts, each: Said, temperature: float, plan: run.Plan
+) -> Measured:
     tokenizer = loaded.tokenizer
     letters = int(TEXT_TOKENS[plan.size] * run.letters_per_token(tokenizer))
     text = f"{workloads.long_text(letters)}\n\n" if letters else ""
@@ -168,7 +172,7 @@ def _measure(loaded: LoadedModel, lookup: Lookup, each: Said, temperature: float
         pass
     told = replace(loaded, model=Told(loaded.model, len(prompt) - 1, reply))
     sampling = Sampling(temp=temperature, max_tokens=len(reply))
-    request = generate.GenerationRequest(prompt[-1:], sampling, len(reply), prefix=prompt[:-1])
+    request = generate.GenerationRequest(prompt[-1:], sampling, UNLIMITED, prefix=prompt[:-1])
 
     def mlx_lm() -> Iterator[int]:
         responses = stream_generate(
@@ -187,6 +191,8 @@ def _measure(loaded: LoadedModel, lookup: Lookup, each: Said, temperature: float
         nonlocal accepted
         accepted = 0
         own = prompt_cache.fork(cache)
+        # Each time as if the reply were the first one.
+        lookup = Lookup(partial(tokenizer.encode, add_special_tokens=False), costs)
         for token in decode(lookup, told, own, request, threading.Event(), RowLog()):
             accepted += token.accepted
             yield token.id
@@ -194,8 +200,6 @@ def _measure(loaded: LoadedModel, lookup: Lookup, each: Said, temperature: float
     peer, own, passes = list[float](), list[float](), list[int]()
     for number in range(plan.repeats + 1):
         peer.append(_tokens_a_second(mlx_lm, reply))
-        # Each time as if the reply were the first one: it is in no prompt that was looked at.
-        lookup.forget()
         own.append(_tokens_a_second(ours, reply))
         passes.append(len(reply) - accepted)
         if not number:

@@ -21,6 +21,7 @@ from chatcli.checkpoints.writer import CheckpointWriter, is_much
 from chatcli.engine import generate, speculative
 from chatcli.engine.decode import decode
 from chatcli.engine.generate import GenerationRequest, Token
+from chatcli.engine.known_costs import KnownCosts
 from chatcli.engine.lookup import Lookup
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
@@ -73,8 +74,12 @@ class Checkpoints:
         store: SegmentStore | None,
         memory: Limit | None = None,
         ranks: Ranks = SINGLE_PROCESS,
+        costs: KnownCosts | None = None,
     ) -> None:
-        """`store` None: checkpoints are off. `memory` None: no limit besides MLX's own."""
+        """`store` None: checkpoints are off. `memory` None: no limit besides MLX's own.
+
+        `costs` are those of the model's passes; None: they are measured for this object.
+        """
         self.worker, self.loaded = worker, loaded
         self.store = NullStore() if store is None else store
         self.live = worker.call(LiveCache, loaded, self.store, memory, ranks)
@@ -84,7 +89,9 @@ class Checkpoints:
         # Other work that a prefill lets run between two layers, if any.
         self.others: StopSignal | None = None
         # What was said before, to guess tokens from; None while a reply has it.
-        self._lookup: Lookup | None = Lookup()
+        encode = partial(loaded.tokenizer.encode, add_special_tokens=False)
+        self._new_lookup = partial(Lookup, encode, costs or KnownCosts(loaded.fingerprint))
+        self._lookup: Lookup | None = self._new_lookup()
         self.in_batch = BatchTrial()
         # Why no model can generate in a batch here; None: models can.
         self.unbatched_reason = UNBATCHED if ranks.size > 1 else None
@@ -130,7 +137,7 @@ class Checkpoints:
         other.live = self.worker.call(self.live.beside)
         other._writer = CheckpointWriter(other.live, self.worker)
         other.disk = Disk(other.live, other._writer, self._leader)
-        other._lookup = Lookup()
+        other._lookup = self._new_lookup()
         return other
 
     def retire(self) -> None:

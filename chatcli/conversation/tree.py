@@ -158,6 +158,13 @@ class Conversation:
         labels = {entry_id: label for entry_id, label in self.labels.items() if entry_id in entries}
         return replace(self, entries=entries, head=leaf, labels=labels)
 
+    def elsewhere(self, leaf: str) -> list[str]:
+        """What was said off the path to `leaf`, and all thinking, which templates drop: oldest first."""
+        path = {entry.id for entry in self.path(leaf)}
+        messages = [(entry.message, entry.id in path) for entry in list(self.entries.values())]
+        texts = ((each.thinking, "" if is_on_path else each.content) for each, is_on_path in messages)
+        return [text for pair in texts for text in pair if text]
+
     def turns(self, leaf: str | None = None) -> list[Turn]:
         """The path as turns."""
         turns: list[Turn] = []

@@ -9,8 +9,11 @@ they have to reject by chance.)
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+from operator import truediv
 from typing import Any, Protocol
 
 import mlx.core as mx
@@ -29,6 +32,8 @@ from chatcli.engine.generate import (
     reserve,
     token_logprob,
 )
+from chatcli.engine.known_costs import Measure
+from chatcli.engine.pace import LENGTHS, PassCosts
 from chatcli.engine.sampling import sampler_for, seeded
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
@@ -38,6 +43,9 @@ from chatcli.threads.mlx_thread import StopSignal
 
 # MLX's cache of freed buffers is emptied after so many tokens, as mlx-lm does.
 CLEAR_AFTER = 256
+# How often a pass is measured, how many tokens one after the other for that of one, and the seconds of a pass
+# that is not measured twice.
+ROUNDS, CHAIN, SLOW = 3, 4, 0.25
 
 
 class Guesser(Protocol):
@@ -45,8 +53,12 @@ class Guesser(Protocol):
 
     is_draft: bool
 
-    def begin(self, prompt: Sequence[int]) -> None:
-        """A reply to this prompt begins: its first token is being computed."""
+    def begin(self, prompt: Sequence[int], elsewhere: Sequence[str], measure: Measure) -> None:
+        """A reply to this prompt begins: its first token is being computed.
+
+        The texts of `elsewhere` were said in the conversation, but are not in the prompt. `measure` measures
+        what passes cost, whenever it is called until the reply ends.
+        """
 
     def waits(self) -> bool:
         """Whether the next token should be known before the model is run on it, to guess those after it."""
@@ -59,9 +71,6 @@ class Guesser(Protocol):
 
     def took(self, tokens: Sequence[int]) -> None:
         """The reply's next tokens, those that were guessed among them."""
-
-    def measured(self, tokens: int, seconds: float) -> None:
-        """A pass of so many tokens took so long."""
 
     def finish(self) -> None:
         """The reply has ended."""
@@ -84,7 +93,6 @@ def decode(
         waiting, unseen = tail[-1:], mx.array(tail)
         # A token that is being computed, with its logprobs; the cache has all before it.
         flight: tuple[Any, Any] | None = None
-        singles_since: float | None = None
         is_done = False
         while not is_done:
             room = min(most - reply.count - 1, passes.room(len(waiting)))
@@ -92,10 +100,9 @@ def decode(
             if flight is None:
                 guess = guesser.guess(room, len(waiting), is_rerun=passes.stateful)
             if guess:
-                run, before, began = [*waiting, *guess], passes.snapshot(), time.perf_counter()
+                run, before = [*waiting, *guess], passes.snapshot()
                 logits = passes.run(mx.array(run))[len(waiting) - 1 :]
                 chosen, logprobs = chooser.check(unseen, guess, logits)
-                guesser.measured(len(run), time.perf_counter() - began)
                 taken = list[int]()
                 for place, token in enumerate(chosen):
                     right = place < len(guess) and token == guess[place]
@@ -110,13 +117,12 @@ def decode(
                 passes.hold(held)
                 waiting, unseen = [*waiting, *taken][held:], mx.array(chosen[-1:])
                 guesser.took(taken)
-                singles_since = None
                 continue
             if flight is None:
                 flight = passes.fly(mx.array(waiting), unseen, chooser)
                 waiting = []
                 if not reply.count:
-                    guesser.begin([*request.prefix, *request.tail])
+                    guesser.begin([*request.prefix, *request.tail], request.elsewhere, passes.costs)
             newest, row = flight
             if waits := guesser.waits():
                 flight, unseen = None, newest
@@ -124,12 +130,7 @@ def decode(
                 flight = passes.fly(newest, newest, chooser)
             token = newest.item()
             if waits:
-                waiting, singles_since = [token], None
-            else:
-                now = time.perf_counter()
-                if singles_since is not None:
-                    guesser.measured(1, now - singles_since)
-                singles_since = now
+                waiting = [token]
             if not reply.count:
                 passes.reserve(planned=True)
             yield reply.token(token, row)
@@ -154,6 +155,12 @@ class _Passes:
         self._loaded, self._cache, self._log = loaded, cache, log
         self.stateful = prompt_cache.is_stateful(cache)
         self._held, self._unlogged = len(request.prefix), 0
+        self._room = request.room
+        # On the CPU what other programs take is no cost of a pass.
+        self._clock = time.process_time if mx.default_device().type == mx.cpu else time.perf_counter
+        # Some tokens to measure passes with.
+        known = [token for token in [*request.prefix[-LENGTHS[-1] :], *request.tail] if token >= 0]
+        self._sample = list(islice(cycle(known), LENGTHS[-1]))
         window = prompt_cache.shortest_window(cache)
         # Often enough that no window drops a row before it is logged.
         self._log_interval = (window or request.room) // 2
@@ -209,6 +216,40 @@ class _Passes:
             mx.async_eval(chosen, logprobs)  # type: ignore[no-untyped-call]
         self.hold(tokens.size)
         return chosen, logprobs
+
+    def costs(self) -> PassCosts | None:
+        """Measure what passes of several tokens cost here; None: there is no room for it.
+
+        Each pass goes on from the one before, as in a reply: MLX may plan its attention for every length. The
+        cache is afterwards what it was.
+        """
+        most = prompt_cache.most_in_one_pass(self._loaded.model, self._cache)
+        if min(self._room, self._room if most is None else most) < ROUNDS * (CHAIN + sum(LENGTHS)):
+            return None
+        prompt_cache.evaluate(self._cache)
+        before, seconds, lengths = self.snapshot(), dict[int, float](), list(LENGTHS)
+        for _ in range(ROUNDS):
+            for length in lengths:
+                seconds[length] = min(self._seconds(length), seconds.get(length, math.inf))
+                if seconds[length] > SLOW and seconds[length] / length > min(
+                    map(truediv, seconds.values(), seconds)
+                ):
+                    break
+            lengths = [length for length in seconds if seconds[length] < SLOW]
+        prompt_cache.rewind(self._cache, before)
+        return PassCosts.from_seconds(seconds)
+
+    def _seconds(self, length: int) -> float:
+        """What a pass of so many tokens takes; of one, where each is begun before the last one is known."""
+        count = CHAIN if length == 1 else 1
+        tokens, began = mx.array(self._sample[:length]), self._clock()
+        for _ in range(count):
+            logits = self.run(tokens)
+            with mx.stream(generation_stream):
+                tokens = mx.argmax(logits, axis=-1)
+                mx.async_eval(tokens)  # type: ignore[no-untyped-call]
+        mx.eval(tokens)
+        return (self._clock() - began) / count
 
     def hold(self, count: int) -> None:
         """The cache has `count` tokens more that stay."""

@@ -56,7 +56,8 @@ class GenerationRequest:
     beginning of a reply that is continued: the last tokens of `tail`, whose text was streamed before.
     `generation_prompt` is a text; thinking is counted from it on. `prefix` are the prompt's tokens
     before `tail`, which the cache has; penalties look back at them. `likeliest` is how many tokens are told
-    in the place of each.
+    in the place of each. The texts of `elsewhere` were said in the conversation, but are not in the prompt:
+    tokens may be guessed from them.
     """
 
     tail: Sequence[int]
@@ -66,6 +67,7 @@ class GenerationRequest:
     generation_prompt: str = ""
     prefix: Sequence[int] = ()
     likeliest: int = 0
+    elsewhere: Sequence[str] = ()
 
 
 def prefill(

@@ -2,13 +2,17 @@
 
 Prompt lookup decoding is Apoorv Saxena's idea; the index is LZ77's, as zlib has it: the places where the
 last two tokens stood before are a chain, newest first, and the one with the longest match is followed.
+
+What is guessed depends on the prompt, on what else the conversation has said and on what passes cost, and on
+nothing that this process has seen besides: the same turn gets the same guesses in every process.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from chatcli.engine.known_costs import KnownCosts, Measure
 from chatcli.engine.pace import PassCosts, guesses_worth
 from chatcli.store.segments.token_path import common_prefix
 
@@ -18,57 +22,140 @@ PAIR, MAX_MATCH, MAX_PLACES = 2, 32, 8
 MAX_GUESS = 31
 # So many likely ones are enough to know the next token first.
 WAITED_FOR = 8
-# The most tokens that are remembered: some 20 MB. Half of them are kept when it is full.
+# The most tokens that prompts have in the index: some 20 MB.
 MAX_TOKENS = 1 << 17
-# The newest prompts with their replies, which the next prompt may go on from.
-MAX_PATHS = 4
+# The most letters of what else was said. Half of them are kept when there are more.
+MAX_LETTERS = 1 << 16
+# No token: it ends a text.
+END = -1
 # How likely the next token is by the length of the match, before anything is known: up to so many tokens.
 KINDS = ((2, 0.3), (3, 0.45), (4, 0.6), (6, 0.7), (8, 0.8), (12, 0.85), (16, 0.9), (MAX_MATCH, 0.95))
 # How many tokens what is assumed counts for, and what a token more leaves of those before.
 ASSUMED, FADING = 4.0, 0.97
 
+Encode = Callable[[str], Sequence[int]]
+
+
+class Index:
+    """A sequence of tokens, and where each pair of them stands. The newest tokens can be taken away."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        # By two tokens the newest place behind them, and by each place the one before with the same two.
+        self._newest: dict[int, int] = {}
+        self._older = array("i")
+
+    def append(self, token: int) -> None:
+        place, tokens, older = len(self.tokens), self.tokens, -1
+        if place >= PAIR and tokens[-2] >= 0 and tokens[-1] >= 0:
+            pair = tokens[-2] << 32 | tokens[-1]
+            older = self._newest.get(pair, -1)
+            self._newest[pair] = place
+        self._older.append(older)
+        tokens.append(token)
+
+    def set(self, tokens: Sequence[int]) -> None:
+        """Have it hold exactly these: what it has of them stays."""
+        common = common_prefix(self.tokens, tokens)
+        self.cut(common)
+        for token in tokens[common:]:
+            self.append(token)
+
+    def cut(self, length: int) -> None:
+        """Take away all but the first tokens."""
+        own = self.tokens
+        for place in range(len(own) - 1, max(length, PAIR) - 1, -1):
+            if own[place - 2] >= 0 and own[place - 1] >= 0:
+                pair, older = own[place - 2] << 32 | own[place - 1], self._older[place]
+                if older < 0:
+                    del self._newest[pair]
+                else:
+                    self._newest[pair] = older
+        del own[length:], self._older[length:]
+
+    def longest(self, context: Sequence[int], longer_than: int) -> tuple[int, int]:
+        """The place behind the longest match with the end of `context`, the newest of these, and its length.
+
+        A length of 0: there is none of more than `longer_than` tokens.
+        """
+        own, best, most = self.tokens, (-1, 0), longer_than
+        if len(context) < PAIR or context[-2] < 0 or context[-1] < 0:
+            return best
+        place = self._newest.get(context[-2] << 32 | context[-1], -1)
+        for _ in range(MAX_PLACES):
+            if place < 0 or most == MAX_MATCH:
+                break
+            length, limit = PAIR, min(MAX_MATCH, place, len(context))
+            while length < limit and own[place - 1 - length] == context[-1 - length]:
+                length += 1
+            if length > most:
+                best, most = (place, length), length
+            place = self._older[place]
+        return best
+
 
 class Lookup:
-    """An index of a conversation's tokens, all that were generated included, and what its guesses are worth.
+    """A `Guesser` that looks up a reply's last tokens in its prompt, itself and what else was said.
 
-    Tokens are appended as they come. Whether the next one was foreseen is counted for all, run or not.
+    Whether the next token was foreseen is counted for all of a reply, guessed or not.
     """
 
     is_draft = False
 
-    def __init__(self, max_tokens: int = MAX_TOKENS) -> None:
-        self.costs = PassCosts()
-        self._max_tokens = max_tokens
-        self._tokens: list[int] = []
-        # By two tokens the newest place behind them, and by each place the one before with the same two.
-        self._newest: dict[int, int] = {}
-        self._older = array("i")
-        # The place that is followed, which may be the next token's, and the length of its match; 0: none.
-        self._place, self._match = 0, 0
+    def __init__(self, encode: Encode, costs: KnownCosts) -> None:
+        self._encode, self._known = encode, costs
+        # The newest prompts with their replies, which the next prompt may go on from; the last is this
+        # reply's.
+        self._paths = [Index()]
+        # What else was said, and how many tokens it is up to the end of each text.
+        self._elsewhere, self._texts, self._ends = Index(), list[str](), list[int]()
+        self._measure: Measure = lambda: None
+        # The index and the place there that is followed, which may be the next token's, and the length of its
+        # match; 0: none.
+        self._index, self._place, self._match = self._paths[0], 0, 0
         # The tokens of this reply so far. What a template writes before it says little of what follows.
-        self._taken = 0
-        self._paths: list[list[int]] = []
+        self._taken = self._prompt_tokens = 0
+        self._right, self._seen = list[float](), list[float]()
+
+    def begin(self, prompt: Sequence[int], elsewhere: Sequence[str], measure: Measure) -> None:
+        """A reply to `prompt` begins; the texts of `elsewhere` are not in it."""
+        self._measure = measure
         self._right = [chance * ASSUMED for _, chance in KINDS]
         self._seen = [ASSUMED for _ in KINDS]
+        self._match = self._taken = 0
+        self._prompt_tokens = len(prompt)
+        self._set_path(prompt)
+        self._set_elsewhere(elsewhere)
 
-    def begin(self, prompt: Sequence[int]) -> None:
-        """A reply to `prompt` begins: append what the index does not have of it."""
-        own, self._match, self._taken = list(prompt), 0, 0
-        commons = [common_prefix(path, own) for path in self._paths]
-        common = max(commons, default=0)
-        if common and common == len(self._paths[at := commons.index(common)]):
-            del self._paths[at]
-        # So much of what it has, too, as a match may look back at.
-        for token in own[max(min(common, len(own)) - MAX_MATCH, 0) :]:
-            self._append(token)
-        self._paths = [*self._paths[1 - MAX_PATHS :], own]
-        self._find()
+    def _set_path(self, prompt: Sequence[int]) -> None:
+        # Of a very long prompt the newest tokens are indexed, from a place that seldom moves.
+        half = MAX_TOKENS // 2
+        own = prompt[max(-(-len(prompt) // half) - 2, 0) * half :]
+        commons = [common_prefix(path.tokens, own) for path in self._paths]
+        common = max(commons)
+        path = self._paths.pop(commons.index(common)) if 2 * common >= len(own) else Index()
+        path.set(own)
+        self._paths.append(path)
+        while sum(len(path.tokens) for path in self._paths) > MAX_TOKENS and len(self._paths) > 1:
+            del self._paths[0]
+
+    def _set_elsewhere(self, texts: Sequence[str]) -> None:
+        newest = newest_texts(texts)
+        common = common_prefix(self._texts, newest)
+        self._elsewhere.cut(self._ends[common - 1] if common else 0)
+        del self._ends[common:]
+        for text in newest[common:]:
+            for token in (*self._encode(text), END):
+                self._elsewhere.append(token)
+            self._ends.append(len(self._elsewhere.tokens))
+        self._texts = newest
 
     def took(self, tokens: Sequence[int]) -> None:
         """The reply's next tokens."""
+        path = self._paths[-1]
         for token in tokens:
             if self._match:
-                was_right = token == self._tokens[self._place]
+                was_right = token == self._index.tokens[self._place]
                 if self._evidence:
                     kind = _kind(self._evidence)
                     self._right[kind] = self._right[kind] * FADING + was_right
@@ -76,35 +163,30 @@ class Lookup:
                 self._match = min(self._match + 1, MAX_MATCH) if was_right else 0
                 self._place += was_right
             self._taken += 1
-            self._append(token)
-            if self._paths:
-                self._paths[-1].append(token)
-            if self._match < MAX_MATCH:
-                self._find()
+            path.append(token)
+            for index in (path, self._elsewhere):
+                place, match = index.longest(path.tokens, self._match)
+                if match:
+                    self._index, self._place, self._match = index, place, match
 
     def waits(self) -> bool:
         """Whether the token after the next one is likely enough that the next one should be known first."""
-        return bool(self._evidence and guesses_worth(self.costs, self._guess(WAITED_FOR)[1][1:]))
+        return bool(self._evidence and guesses_worth(self._costs, self._guess(WAITED_FOR)[1][1:]))
 
     def guess(self, most: int, waiting: int, *, is_rerun: bool) -> list[int]:
         """At most `most` next tokens, as many as are worth to be run with the `waiting` known ones."""
         if not self._evidence or most <= 0:
             return []
         tokens, chances = self._guess(min(most, MAX_GUESS))
-        return tokens[: guesses_worth(self.costs, chances, waiting, is_rerun=is_rerun)]
-
-    def measured(self, tokens: int, seconds: float) -> None:
-        """A pass of so many tokens took so long."""
-        self.costs.add(tokens, seconds)
+        return tokens[: guesses_worth(self._costs, chances, waiting, is_rerun=is_rerun)]
 
     def finish(self) -> None:
         """The reply has ended: nothing is guessed before the next begins."""
         self._match = 0
 
-    def forget(self) -> None:
-        """Drop all tokens, and keep what passes cost and how often guesses were right."""
-        self._tokens, self._newest, self._older, self._paths = [], {}, array("i"), []
-        self._place, self._match = 0, 0
+    @property
+    def _costs(self) -> PassCosts:
+        return self._known.after(self._prompt_tokens + self._taken, self._measure)
 
     @property
     def _evidence(self) -> int:
@@ -114,12 +196,13 @@ class Lookup:
 
     def _guess(self, most: int) -> tuple[list[int], list[float]]:
         """At most so many next tokens, and for each how likely it is that all up to it are right."""
-        tokens = self._tokens[self._place : self._place + most]
+        tokens = self._index.tokens[self._place : self._place + most]
         while tokens and len(tokens) < most:
             # It repeats itself: what would come next is what is guessed.
             tokens += tokens[: most - len(tokens)]
-        if (image := next((at for at, token in enumerate(tokens) if token < 0), None)) is not None:
-            tokens = tokens[:image]
+        if (end := next((at for at, token in enumerate(tokens) if token < 0), None)) is not None:
+            # An image, or the end of a text.
+            tokens = tokens[:end]
         chances, chance = [], 1.0
         for length in range(self._evidence, self._evidence + len(tokens)):
             kind = _kind(length)
@@ -127,41 +210,17 @@ class Lookup:
             chances.append(chance)
         return tokens, chances
 
-    def _append(self, token: int) -> None:
-        place, tokens = len(self._tokens), self._tokens
-        older = -1
-        if place >= PAIR:
-            pair = tokens[-2] << 32 | tokens[-1]
-            older = self._newest.get(pair, -1)
-            self._newest[pair] = place
-        self._older.append(older)
-        tokens.append(token)
-        if place >= self._max_tokens:
-            self._tokens, self._newest, self._older = [], {}, array("i")
-            self._place, self._match = 0, 0
-            for kept in tokens[-(self._max_tokens // 2) :]:
-                self._append(kept)
 
-    def _find(self) -> None:
-        """Follow the place with the longest match, the newest of these, unless it is followed already."""
-        tokens = self._tokens
-        if len(tokens) < PAIR:
-            return
-        place = self._newest.get(tokens[-2] << 32 | tokens[-1], -1)
-        for _ in range(MAX_PLACES):
-            if place < 0 or self._match == MAX_MATCH:
-                break
-            if (length := self._length(place)) > self._match:
-                self._place, self._match = place, length
-            place = self._older[place]
-
-    def _length(self, place: int) -> int:
-        """How many tokens before `place` are those at the end."""
-        tokens, length, end = self._tokens, PAIR, len(self._tokens)
-        most = min(MAX_MATCH, place)
-        while length < most and tokens[place - 1 - length] == tokens[end - 1 - length]:
-            length += 1
-        return length
+def newest_texts(texts: Sequence[str], most: int = MAX_LETTERS) -> list[str]:
+    """The newest of `texts`, of at most so many letters, from a place that seldom moves as they grow."""
+    newest, letters = list[str](), 0
+    for text in texts:
+        newest.append(text[:most])
+        letters += len(newest[-1])
+        if letters > most:
+            while letters > most // 2 and len(newest) > 1:
+                letters -= len(newest.pop(0))
+    return newest
 
 
 def _kind(length: int) -> int:

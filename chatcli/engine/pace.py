@@ -2,74 +2,49 @@
 
 from __future__ import annotations
 
-import statistics
+import math
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
-# Passes are measured by their length in tokens: each counts for the nearest of these.
-LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-# The newest measurements, whose median counts, and how many make a length a known one: the first pass of a
-# length may compile or plan something.
-MEASURED, KNOWN = 7, 2
-# After so many passes of one token a longer one's cost is doubted, and measured once more.
-DOUBTED_AFTER = 2048
-DOUBT_EVERY = 64
-# What a guess must promise: less is lost in the noise.
-MARGIN = 1.1
+# Passes are measured at these lengths in tokens.
+LENGTHS = (1, 2, 4, 8, 16, 32)
+# Ratios are rounded to halves of a doubling: less is noise, and two measurements shall agree.
+STEPS = 2
+# What a guess must promise: less is lost in the noise and in the rounding.
+MARGIN = 1.2
 
 
 class PassCosts:
-    """Seconds that a pass of the model takes by its number of tokens, as the newest ones took."""
+    """How long a pass of so many tokens takes, as a multiple of one token's in the loop without guesses."""
 
-    def __init__(self) -> None:
-        self._measured: dict[int, deque[float]] = {length: deque(maxlen=MEASURED) for length in LENGTHS}
-        # The lengths that are known, in order, with the medians of their seconds.
-        self._lengths: list[int] = []
-        self._medians: list[float] = []
-        # The number of passes of one token when a length was measured last.
-        self._measured_at = dict.fromkeys(LENGTHS, 0)
-        self._singles = 0
+    def __init__(self, ratios: Mapping[int, float]) -> None:
+        """`ratios` by the length in tokens, in order; empty: no guess is worth it."""
+        self.ratios = dict(ratios)
+        self._lengths = list(self.ratios)
 
-    def add(self, tokens: int, seconds: float) -> None:
-        """Note a pass."""
-        self._singles += tokens == 1
-        nearest = 1 if tokens == 1 else min(LENGTHS, key=lambda length: abs(length - tokens))
-        self._measured[nearest].append(seconds)
-        self._measured_at[nearest] = self._singles
-        if self._singles % DOUBT_EVERY == 0:
-            self._doubt()
-        known = [length for length in LENGTHS if len(self._measured[length]) >= KNOWN]
-        if known != self._lengths:
-            self._lengths = known
-            self._medians = [statistics.median_low(self._measured[length]) for length in known]
-        elif nearest in known:
-            self._medians[known.index(nearest)] = statistics.median_low(self._measured[nearest])
+    @classmethod
+    def from_seconds(cls, seconds: Mapping[int, float]) -> PassCosts:
+        """From what passes took by their length, 1 among them."""
+        ratios = [_rounded(each / seconds[1]) for each in seconds.values()]
+        # A longer pass is not believed to be cheaper.
+        return cls(dict(zip(seconds, accumulate(ratios, max), strict=True)))
 
-    def _doubt(self) -> None:
-        """Have what was not measured for long measured once more."""
-        for length, measured in self._measured.items():
-            if len(measured) >= KNOWN and self._singles - self._measured_at[length] > DOUBTED_AFTER:
-                self._measured[length] = deque([measured[-1]], maxlen=MEASURED)
-
-    def seconds(self, tokens: int) -> float | None:
-        """What a pass of so many tokens will take.
-
-        Between known lengths it is interpolated. Up to twice the longest known one it is taken to go on as
-        between the last two, and with one of them to cost the same. None: it is longer, or nothing is known.
-        """
-        lengths, medians = self._lengths, self._medians
-        place = bisect_left(lengths, tokens)
-        if place < len(lengths) and lengths[place] == tokens:
-            return medians[place]
-        if place == 0 or (place == len(lengths) and tokens > 2 * lengths[-1]):
+    def ratio(self, tokens: int) -> float | None:
+        """What a pass of so many tokens costs, interpolated between those measured; None: it is longer."""
+        place = bisect_left(self._lengths, tokens)
+        if place == len(self._lengths):
             return None
-        if len(lengths) == 1:
-            return medians[0]
-        place = min(place, len(lengths) - 1)
-        shorter, longer = lengths[place - 1], lengths[place]
-        slope = (medians[place] - medians[place - 1]) / (longer - shorter)
-        return medians[place] + (tokens - longer) * (slope if tokens < longer else max(slope, 0.0))
+        longer = self._lengths[place]
+        if longer == tokens or place == 0:
+            return self.ratios[longer]
+        shorter = self._lengths[place - 1]
+        share = (tokens - shorter) / (longer - shorter)
+        return self.ratios[shorter] + share * (self.ratios[longer] - self.ratios[shorter])
+
+
+def _rounded(ratio: float) -> float:
+    return float(2 ** (round(STEPS * math.log2(max(ratio, 1.0))) / STEPS))
 
 
 def guesses_worth(
@@ -80,19 +55,16 @@ def guesses_worth(
     `chances[i]` is how likely it is that the guesses up to number i are all right. `is_rerun`: what was right
     is run again in the next pass if something was wrong. 0: a pass for each token is as fast.
     """
-    alone = costs.seconds(1)
-    if alone is None:
-        return 0
-    best, best_rate = 0, MARGIN / (costs.seconds(waiting) or alone)
+    best, best_rate = 0, MARGIN / (costs.ratio(waiting) or 1.0)
     counts = {length - waiting for length in LENGTHS if 0 < length - waiting < len(chances)}
     for count in sorted({*counts, len(chances)} - {0}):
-        seconds = costs.seconds(waiting + count)
-        if seconds is None:
-            continue
+        cost = costs.ratio(waiting + count)
+        if cost is None:
+            break
         tokens = 1 + sum(chances[:count])
         if is_rerun:
-            again = costs.seconds(round(waiting + tokens)) or seconds
-            seconds += (1 - chances[count - 1]) * max(again - alone, 0.0)
-        if tokens / seconds > best_rate:
-            best, best_rate = count, tokens / seconds
+            again = costs.ratio(round(waiting + tokens)) or cost
+            cost += (1 - chances[count - 1]) * max(again - 1, 0.0)
+        if tokens / cost > best_rate:
+            best, best_rate = count, tokens / cost
     return best

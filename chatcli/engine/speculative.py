@@ -15,6 +15,7 @@ from mlx_lm.generate import generation_stream
 from chatcli.engine import embeddings
 from chatcli.engine.decode import decode
 from chatcli.engine.generate import GenerationRequest, Token, generate, log_rows
+from chatcli.engine.known_costs import Measure
 from chatcli.errors import DraftModelRefused
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
@@ -118,7 +119,7 @@ class _Draft:
         self._unlogged = 0
         self._log_interval = (prompt_cache.shortest_window(self._cache) or UNLIMITED) // 2
 
-    def begin(self, prompt: Sequence[int]) -> None:
+    def begin(self, prompt: Sequence[int], elsewhere: Sequence[str], measure: Measure) -> None:
         """It knows the prompt's tail."""
 
     def waits(self) -> bool:
@@ -147,9 +148,6 @@ class _Draft:
         self._unlogged += held
         self._waiting += tokens[held:]
         self._run, self._before = [], None
-
-    def measured(self, tokens: int, seconds: float) -> None:
-        """As many are guessed as were asked for."""
 
     def finish(self) -> None:
         if len(self._waiting) > self._most_left:

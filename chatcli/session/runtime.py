@@ -15,6 +15,8 @@ from chatcli.chat_format.template import Template, TemplateCache, tools_notice
 from chatcli.checkpoints import distributed
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
+from chatcli.engine import known_costs
+from chatcli.engine.known_costs import KnownCosts
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.engine.speculative import speculation_limits
 from chatcli.errors import DraftModelRefused, of_draft_model
@@ -99,7 +101,8 @@ class Runtime:
             self._budget = Budget(self._sessions, limit, self._open_elsewhere)
         self._store = self._open_store(self.loaded)
         worker.at_end(worker.call(device.hold, settings.memory_limit))
-        self.checkpoints = Checkpoints(worker, self.loaded, self._store, ranks=ranks)
+        costs = KnownCosts(self.loaded.fingerprint, known_costs.default_path())
+        self.checkpoints = Checkpoints(worker, self.loaded, self._store, ranks=ranks, costs=costs)
         self._speculation: Speculation | None = None
         with of_draft_model():
             self.speculate_with(draft_model)

@@ -159,7 +159,13 @@ def generate(
     context_room = room_left(context, len(prompt.tokens))
     room = context.checkpoints.room(len(prompt.tokens), context_room)
     request = GenerationRequest(
-        prompt.tail, sampling, room, prompt.reply_start, prompt.generation_prompt, prompt.stable
+        prompt.tail,
+        sampling,
+        room,
+        prompt.reply_start,
+        prompt.generation_prompt,
+        prompt.stable,
+        elsewhere=context.conversation.elsewhere(prompt.leaf.id) if sampling.lookup else (),
     )
     speculation = context.speculation
     if speculation is None:

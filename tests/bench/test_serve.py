@@ -23,7 +23,8 @@ def test_ours_prefills_the_least_possible_also_when_it_is_killed(recurrent: Path
     assert peer.above_least >= never.above_least
     ((cold, warm), (uncached, _), _) = outcome.shared[2]
     assert 0 == uncached.hit_ratio < cold.hit_ratio < warm.hit_ratio
-    assert all(each.prefilled == 1 for each in warm.asked)
+    # Of a prompt that was asked before, the generation prompt.
+    assert all(each.prefilled < 10 for each in warm.asked)
     assert [reply.text for reply in never.asked] == [reply.text for reply in peer.asked] != ["", "", ""]
     assert 3 == len(tables) and all(table.title.startswith("serve: ") for table in tables)
 

@@ -8,50 +8,56 @@ from typing import Any
 
 import pytest
 
-from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.commands import handlers as _commands  # noqa: F401  (registers the commands)
 from chatcli.commands import registry
 from chatcli.commands.results import PlainText
-from chatcli.engine.pace import LENGTHS
+from chatcli.engine.known_costs import KnownCosts, default_path
+from chatcli.engine.pace import LENGTHS, PassCosts
 from chatcli.errors import UsageError
+from chatcli.model.load import load
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling, Settings
 from chatcli.turn import regenerate
 from tests.support.families import FAMILIES, at_night
-from tests.support.harness import MESSAGES, Harness, finish, outcome
+from tests.support.harness import MESSAGES, Harness, finish, open_all_along, outcome, reopened
 from tests.support.program import Program
 
 # Replies of few words that never end: there is much to look up.
 ENDLESS = tuple((token, 30.0) for token in (60, 75, 90))
 
 
-def eager(checkpoints: Checkpoints) -> None:
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What passes cost is kept in the home folder."""
+    for variable in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / "home"))
+
+
+def eager(*models: Path) -> None:
     """Have every guess seem worth it, whatever this machine is busy with."""
-    lookup = checkpoints._lookup
-    assert lookup is not None
-    for length in LENGTHS:
-        for _ in range(7):
-            lookup.measured(length, 1e-9)
+    for model in models:
+        fingerprint = load(str(model), needs_chat_template=False).fingerprint
+        KnownCosts(fingerprint, default_path()).after(0, lambda: PassCosts(dict.fromkeys(LENGTHS, 1.0)))
 
 
-def conversation(model: Path, sessions: Path, *, lookup: bool, close: bool = False) -> list[Any]:
+def conversation(
+    model: Path, sessions: Path, *, lookup: bool, close: bool = False, **options: Any
+) -> list[Any]:
     sampling = Sampling(lookup=lookup, logit_bias=ENDLESS)
-    records: list[Any] = []
-    while len(records) < len(MESSAGES):
-        with Harness(model, sessions, sampling=sampling, tokens=48) as harness:
-            chat = harness.chat("talk")
-            for message in MESSAGES[len(records) :][: 1 if close else None]:
-                eager(chat.checkpoints)
-                records.append(harness.say(chat, message))
-    return records
+    said = reopened if close else open_all_along
+    return said(model, sessions, sampling=sampling, tokens=48, **options)
 
 
 @pytest.mark.parametrize("family", ["qwen3_5", *(at_night(name) for name in FAMILIES if name != "qwen3_5")])
 def test_a_conversation_is_the_same_with_and_without(models: Path, tmp_path: Path, family: str) -> None:
+    eager(models / family)
     plain = conversation(models / family, tmp_path / "plain", lookup=False)
     live = conversation(models / family, tmp_path / "live", lookup=True)
     closed = conversation(models / family, tmp_path / "closed", lookup=True, close=True)
+    cold = conversation(models / family, tmp_path / "cold", lookup=True, cache=False)
+    assert [outcome(record) for record in live] == [outcome(record) for record in closed]
+    assert [outcome(record) for record in live] == [outcome(record) for record in cold]
     for other in (live, closed):
         assert [record.tokens for record in plain] == [record.tokens for record in other]
         assert [record.text for record in plain] == [record.text for record in other]
@@ -65,9 +71,9 @@ def test_a_conversation_is_the_same_with_and_without(models: Path, tmp_path: Pat
 
 def test_a_reply_that_was_cut_goes_on(models: Path, tmp_path: Path) -> None:
     sampling = Sampling(lookup=True, logit_bias=ENDLESS)
+    eager(models / "qwen3_5")
     with Harness(models / "qwen3_5", tmp_path, sampling=sampling, tokens=40) as harness:
         chat = harness.chat("talk")
-        eager(chat.checkpoints)
         cut = harness.say(chat, MESSAGES[0])
         whole = finish(regenerate.go_on(chat, threading.Event()))
         assert "length" == cut.finish_reason and cut.tokens == whole.tokens[:40] and 80 == len(whole.tokens)

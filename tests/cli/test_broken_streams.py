@@ -33,7 +33,9 @@ def test_a_full_output_is_one_sentence(chatcli: Program, args: tuple[str, ...], 
 @pytest.mark.slow
 def test_a_server_whose_url_cannot_be_told_ends(chatcli: Program) -> None:
     code, _, errors = run_on(chatcli, "serve", "--port", "0", stdout=FULL)
-    assert (1, "chatcli: The output cannot be written: No space left on device.\n") == (code, errors)
+    # The log of the model that was loaded meanwhile may stand before it.
+    last = errors.splitlines()[-1]
+    assert (1, "chatcli: The output cannot be written: No space left on device.") == (code, last)
 
 
 @pytest.mark.slow
