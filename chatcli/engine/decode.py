@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
-from operator import truediv
 from typing import Any, Protocol
 
 import mlx.core as mx
@@ -43,9 +42,10 @@ from chatcli.threads.mlx_thread import StopSignal
 
 # MLX's cache of freed buffers is emptied after so many tokens, as mlx-lm does.
 CLEAR_AFTER = 256
-# How often a pass is measured, how many tokens one after the other for that of one, and the seconds of a pass
-# that is not measured twice.
-ROUNDS, CHAIN, SLOW = 3, 4, 0.25
+# Passes are measured so often at most, until so many seconds are over; of one token, so many in a row.
+ROUNDS, ENOUGH, CHAIN = 5, 0.25, 4
+# Where a pass takes so many times as long as one of half its length, longer ones give no more a second.
+LINEAR = 1.7
 
 
 class Guesser(Protocol):
@@ -227,15 +227,15 @@ class _Passes:
         if min(self._room, self._room if most is None else most) < ROUNDS * (CHAIN + sum(LENGTHS)):
             return None
         prompt_cache.evaluate(self._cache)
-        before, seconds, lengths = self.snapshot(), dict[int, float](), list(LENGTHS)
-        for _ in range(ROUNDS):
+        before, seconds, lengths, began = self.snapshot(), dict[int, float](), list(LENGTHS), self._clock()
+        for number in range(ROUNDS):
+            if number and self._clock() - began > ENOUGH:
+                break
             for length in lengths:
                 seconds[length] = min(self._seconds(length), seconds.get(length, math.inf))
-                if seconds[length] > SLOW and seconds[length] / length > min(
-                    map(truediv, seconds.values(), seconds)
-                ):
+                if length > 2 and seconds[length] > LINEAR * seconds[length // 2]:
                     break
-            lengths = [length for length in seconds if seconds[length] < SLOW]
+            lengths = list(seconds)
         prompt_cache.rewind(self._cache, before)
         return PassCosts.from_seconds(seconds)
 

@@ -134,8 +134,8 @@ class Sampling:
         bool | None,
         Switch(
             "Guess tokens from where the conversation has said the same before, and have the model check "
-            "several at once where that is faster (default: lookup).",
-            "off",
+            "several at once where that is faster.",
+            "on",
         ),
     ] = None
     think_budget: Annotated[

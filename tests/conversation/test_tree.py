@@ -26,6 +26,17 @@ def ids(entries: list[Entry]) -> list[str]:
     return [item.id for item in entries]
 
 
+def test_elsewhere_is_what_other_branches_say_and_all_thinking() -> None:
+    conversation = Conversation("2026-01-01")
+    conversation.add(entry("u1", None, text="first"))
+    conversation.add(Entry("a1", "u1", Message("assistant", "reply", "a thought"), 0.0))
+    conversation.add(entry("u2", "a1", text="branch"))
+    conversation.add(Entry("a2", "u2", Message("assistant", "other", "another thought"), 0.0))
+    conversation.add(entry("u3", "a1", text="second"))
+    assert ["a thought", "branch", "another thought", "other"] == conversation.elsewhere("u3")
+    assert ["a thought", "another thought", "second"] == conversation.elsewhere("a2")
+
+
 def test_an_added_entry_becomes_the_head() -> None:
     conversation = talk("u1", "a1", "u2")
     assert "u2" == conversation.head
