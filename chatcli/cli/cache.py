@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from operator import itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,7 @@ from chatcli.cli import help
 from chatcli.cli.options import (
     CacheLimitOption,
     JsonOption,
+    Name,
     SessionsOption,
     YesOption,
     session_folder,
@@ -24,8 +26,10 @@ from chatcli.cli.options import (
 )
 from chatcli.cli.output import confirm, print_json, show_result
 from chatcli.commands.results import PlainText, Table
+from chatcli.files import Location
+from chatcli.store.sessions import pins
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.text import clean_line, count, file_size
+from chatcli.text import clean, clean_line, count, file_size
 
 if TYPE_CHECKING:
     from chatcli.store.maintenance import Written
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 # Digits of a fingerprint that tell models apart.
 FINGERPRINT_DIGITS = 8
+NONE_PINNED: Mapping[str, int] = MappingProxyType({})
 
 app = typer.Typer(cls=help.Group, help="Show, check or clear the checkpoints on disk.", no_args_is_help=True)
 
@@ -51,6 +56,7 @@ def stats(
         usages = inventory.usage(folder)
         limit_bytes = budget.default_limit(folder) if limit_bytes is None else limit_bytes
         written = maintenance.written(SessionFolder(folder))
+        pinned = maintenance.pinned_bytes(Location.of(folder), pins.names(folder))
     names = maintenance.model_names(folder)
     if as_json:
         print_json(
@@ -60,6 +66,7 @@ def stats(
                 "bytes": sum(usage.bytes for usage in usages),
                 "limit_bytes": limit_bytes,
                 "written": asdict(written),
+                "pinned": [{"session": name, "bytes": size} for name, size in pinned.items()],
                 "models": [
                     {**asdict(usage), "bytes": usage.bytes, "model": names.get(usage.fingerprint)}
                     for usage in usages
@@ -67,13 +74,18 @@ def stats(
             }
         )
     else:
-        show_result(
-            disk_use(usages, names, limit_bytes, written) if usages else PlainText("No checkpoints on disk.")
-        )
+        table = disk_use(usages, names, limit_bytes, written, pinned)
+        show_result(table if usages else PlainText("No checkpoints on disk."))
 
 
-def disk_use(usages: Sequence[Usage], names: Mapping[str, str], limit_bytes: int, written: Written) -> Table:
-    """What each model's checkpoints take; `names` has models by fingerprint."""
+def disk_use(
+    usages: Sequence[Usage],
+    names: Mapping[str, str],
+    limit_bytes: int,
+    written: Written,
+    pinned: Mapping[str, int] = NONE_PINNED,
+) -> Table:
+    """What each model's checkpoints take; `names` has models by fingerprint, `pinned` bytes by session."""
     from chatcli.tui.render.results import model_label
 
     rows = [
@@ -94,7 +106,43 @@ def disk_use(usages: Sequence[Usage], names: Mapping[str, str], limit_bytes: int
             f"written so far: {file_size(sum(written.days.values()))} in {count('day', len(written.days))}, "
             f"{file_size(newest)} on {day}; most by '{clean_line(name)}', {file_size(most)}"
         )
+    if pinned:
+        each = (f"'{clean_line(name)}', {file_size(size)}" for name, size in pinned.items())
+        notes.append(f"pinned: {'; '.join(each)}")
     return Table("", ("model", "fingerprint", "segments", "rows", "states"), rows, notes)
+
+
+@app.command(cls=help.Command)
+def pin(
+    name: Name, limit: CacheLimitOption = None, sessions: SessionsOption = None, as_json: JsonOption = False
+) -> None:
+    """Keep the checkpoints of a session when space is short, and what it goes on with."""
+    from chatcli.store import maintenance
+    from chatcli.store.segments import budget
+
+    folder, limit_bytes = session_folder(sessions), value_of("cache_limit", limit)
+    name = folder.resolve(name)
+    if limit_bytes is None:
+        limit_bytes = budget.default_limit(folder.folder)
+    size = maintenance.pin(folder, name, limit_bytes)
+    if as_json:
+        print_json({"pinned": name, "bytes": size})
+    else:
+        print(clean(f"Pinned '{name}': its checkpoints stay, {file_size(size)} so far."))
+
+
+@app.command(cls=help.Command)
+def unpin(name: Name, sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
+    """Let the checkpoints of a session go when space is short, as all others."""
+    from chatcli.store import maintenance
+
+    folder = session_folder(sessions)
+    name = folder.resolve(name)
+    maintenance.unpin(folder, name)
+    if as_json:
+        print_json({"unpinned": name})
+    else:
+        print(clean(f"'{name}' is not pinned."))
 
 
 @app.command(cls=help.Command)

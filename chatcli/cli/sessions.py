@@ -300,6 +300,7 @@ def import_(
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Of a sealed file: take its checkpoints too.")
     ] = True,
+    pin: Annotated[bool, typer.Option("--pin", help="Keep its checkpoints when space is short.")] = False,
     limit: CacheLimitOption = None,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
@@ -316,7 +317,7 @@ def import_(
         try:
             if file != STDIO and importing.is_sealed(files.from_home(str(file))):
                 path = files.from_home(str(file))
-                import_sealed(folder, path, name, limit, checkpoints=cache, as_json=as_json)
+                import_sealed(folder, path, name, limit, checkpoints=cache, pin=pin, as_json=as_json)
                 continue
             with files.explained(f"read {file}"):
                 if file == STDIO:
@@ -348,10 +349,12 @@ def import_sealed(
     limit: str | None,
     *,
     checkpoints: bool,
+    pin: bool,
     as_json: bool,
 ) -> None:
     """Make a session from a sealed file, and say what of its checkpoints can be used."""
     from chatcli.exchange import sealed as sealing
+    from chatcli.store import maintenance
     from chatcli.store.segments import budget
 
     limit_bytes = value_of("cache_limit", limit)
@@ -363,6 +366,8 @@ def import_sealed(
             folder, sealed, name, limit=limit_bytes, checkpoints=checkpoints, progress=progress
         ) as session:
             turns = len(session.conversation.turns())
+    if pin:
+        maintenance.pin(folder, session.name, limit_bytes)
     if as_json:
         print_json({"session": session.name, "turns": turns, "sealed": about})
         return

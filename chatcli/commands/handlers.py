@@ -42,6 +42,7 @@ from chatcli.exchange import importing
 from chatcli.model import available, hub, vision
 from chatcli.session import compaction
 from chatcli.session.live_chat import LiveChat
+from chatcli.session.open_session import NO_CONVERSATION
 from chatcli.settings.declaration import Switch
 from chatcli.settings.values import (
     BY_MODEL,
@@ -269,6 +270,27 @@ def new(chat: LiveChat, argument: str) -> Result:
     notes += [f"It keeps {each}." for each, value in kept.items() if value]
     kind = "private conversation" if chat.session.log.is_private else "conversation"
     return PlainText("\n".join((f"A new {kind} begins with your next message.", *notes)))
+
+
+@command("pin", f"[{OFF}]", "keep its checkpoints", group="Sessions", example="/pin off")
+def pin(chat: LiveChat, argument: str) -> Result:
+    """Keep this session's checkpoints on disk when space is short; off: they may go, as all others."""
+    from chatcli.store import maintenance
+    from chatcli.store.segments import budget
+
+    if argument not in ("", OFF):
+        raise WrongArgument
+    session, limit = chat.session, chat.model.settings.cache_limit
+    session.check_saved("/pin")
+    if (name := session.name) is None:
+        raise UsageError(NO_CONVERSATION)
+    if argument == OFF:
+        maintenance.unpin(session.folder, name)
+        return PlainText("This session is not pinned.")
+    if limit is None:
+        limit = budget.default_limit(session.folder.folder)
+    maintenance.pin(session.folder, name, limit)
+    return PlainText("Pinned: the checkpoints of this session stay when space is short. /pin off ends that.")
 
 
 @command("private", f"[{OFF}]", "talk without a trace", group="Sessions", example="/private")

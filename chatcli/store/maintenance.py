@@ -6,19 +6,20 @@ import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from chatcli import files
-from chatcli.errors import ChatcliError
+from chatcli.errors import ChatcliError, UsageError
 from chatcli.files import Location
-from chatcli.store.segments import eviction
+from chatcli.store.segments import catalog, eviction, inventory
 from chatcli.store.segments.eviction import Removal
-from chatcli.store.sessions import images, served
+from chatcli.store.sessions import images, listing, pins, served
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.listing import SUFFIX
+from chatcli.text import file_size
 
 # Matches in a reply's record only: in the text of a message quotes are escaped.
 MODEL = re.compile(rb'"model": ?("(?:[^"\\]|\\.)*"), ?"fingerprint": ?"([0-9a-f]{32})"')
@@ -61,6 +62,45 @@ def open_segments(sessions: Path | Location, own: Location | None = None) -> set
     """The ids of the segments of all sessions that are open in any process, except `own`."""
     others = (path for path in transcripts(sessions) if path != own)
     return eviction.named_ids(path for path in others if files.is_locked(path))
+
+
+def pin(folder: SessionFolder, name: str, limit: int) -> int:
+    """Keep the checkpoints of a session when space is short. Returns their bytes.
+
+    Raises `UsageError` if those of all pinned sessions take more than `limit`.
+    """
+    with files.explained(f"pin '{name}'"):
+        names = {*pins.names(folder.location), name}
+        sizes = pinned_bytes(folder.location, names)
+        if (total := sum(sizes.values())) > limit:
+            raise UsageError(
+                f"The pinned conversations would take {file_size(total)}, and all checkpoints may take "
+                f"{file_size(limit)}: a larger --cache-limit makes room."
+            )
+        pins.add(folder.location, name)
+    return sizes[name]
+
+
+def unpin(folder: SessionFolder, name: str) -> None:
+    """The checkpoints of a session may go when space is short."""
+    with files.explained(f"unpin '{name}'"):
+        pins.forget(folder.location, name)
+
+
+def pinned_bytes(sessions: Location, names: Iterable[str]) -> dict[str, int]:
+    """What the checkpoints of each of these sessions take; what several share counts for the first."""
+    sizes = {
+        path.name: (catalog.last_id(path.name), entry.stat(follow_symlinks=False).st_size)
+        for model in inventory.models(sessions)
+        for path, entry in inventory.entries(model)
+    }
+    bytes_of: dict[str, int] = {}
+    for name in names:
+        ids = eviction.named_ids([listing.location(sessions, name)])
+        digits = {each[: catalog.NAME_DIGITS] for each in ids}
+        own = [each for each, (last, _) in sizes.items() if last in digits]
+        bytes_of[name] = sum(sizes.pop(each)[1] for each in own)
+    return bytes_of
 
 
 def transcripts(sessions: Path | Location) -> list[Location]:

@@ -57,8 +57,8 @@ def provenance(context: TurnContext, prompt: Prompt) -> ReplyRecord:
     loaded = context.checkpoints.loaded
     return {
         "model": loaded.name,
-        "program": loaded.program,
         "fingerprint": loaded.fingerprint,
+        "program": loaded.program,
         "segments": own_segments(context, prompt.leaf),
         "template": template_key(context),
         "boundaries": boundaries_around(prompt),

@@ -20,7 +20,7 @@ def test_nothing_of_a_private_conversation_is_in_any_file(chatcli: Program) -> N
         terminal.wait_for("A private conversation begins: nothing of it goes to disk.")
         terminal.wait_for("private conversation ·")
         terminal.wait_for(lambda: ready(terminal) and terminal.count("reused") == 2)
-        assert "Private: nothing you say goes to disk" in terminal.text()
+        assert "Say something in private: nothing of it goes to disk" in terminal.text()
         send_message(terminal, SECRETS[1])
         terminal.send(UP)
         terminal.wait_for(f"› {SECRETS[1]}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from chatcli.files import Location
 from chatcli.store.segments import eviction, inventory
 from chatcli.store.segments.token_path import TokenPath
+from chatcli.store.sessions import pins
 
 MAX_BYTES = 20 << 30
 # The default limit is this fraction of the disk: a tenth.
@@ -67,8 +68,9 @@ class Budget:
             eviction.remove(eviction.over_limit(self._sessions, self._limit, ids))
             self._used = inventory.total_bytes(self._sessions)
             if self._used > self._limit:
+                what = "open or pinned" if pins.names(self._sessions) else "open"
                 raise OSError(
                     errno.EDQUOT,
-                    f"what is open takes more than the limit of {self._limit:,} bytes "
+                    f"what is {what} takes more than the limit of {self._limit:,} bytes "
                     "(a larger --cache-limit makes room)",
                 )

@@ -21,6 +21,7 @@ from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.catalog import DAMAGED_NAME, NAME_DIGITS, ROWS_NAME
 from chatcli.store.segments.inventory import Item, entries, holds_several, models, read_rows, total_bytes
 from chatcli.store.segments.joining import shorten
+from chatcli.store.sessions import pins
 
 WEEK_SECONDS = 7 * 24 * 3600.0
 # A running process names its newest segments in its transcript only when the turn ends.
@@ -146,15 +147,16 @@ def over_limit(
 ) -> Iterator[Removal]:
     """Which files to delete so that checkpoints take at most `limit` bytes: states first, then leaves.
 
-    The rows of `open_ids` stay. `removals` count as deleted; a file that they shorten may be deleted whole.
-    Raises `OSError`.
+    The rows of `open_ids` stay, and the rows and states of pinned sessions. `removals` count as deleted; a
+    file that they shorten may be deleted whole. Raises `OSError`.
     """
     counted = {removal.path: removal.size for removal in removals}
     used = total_bytes(sessions) - sum(counted.values())
     if used <= limit:
         return
     surplus = used - int(limit * TARGET_SHARE)
-    for removal in chain(leftovers(sessions), _used_longest_ago(sessions, open_ids)):
+    pinned = pins.segment_ids(sessions)
+    for removal in chain(leftovers(sessions), _used_longest_ago(sessions, {*open_ids, *pinned}, pinned)):
         if surplus <= 0:
             return
         more = removal.size - counted.get(removal.path, 0)
@@ -164,7 +166,9 @@ def over_limit(
             yield removal
 
 
-def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> Iterator[Removal]:
+def _used_longest_ago(
+    sessions: Path | Location, open_ids: Collection[str], pinned: Collection[str]
+) -> Iterator[Removal]:
     """Damaged and redundant files; all but each conversation's newest state; then rows with their states.
 
     A state is worth less the further it is from the newest, and half after a week without use. Rows are
@@ -221,7 +225,7 @@ def _used_longest_ago(sessions: Path | Location, open_ids: Collection[str]) -> I
                 left.add(name)
         for name, state in states.items():
             distance = max(steps.get(name, 1), int(name in left))
-            if distance:
+            if distance and name not in pinned:
                 # Divided by the distance, so that gaps grow with it. The power of two that divides a state's
                 # number keeps some of them when many are deleted at once.
                 number, weeks = numbers.get(name, 0), max(now - state.used, 0.0) / WEEK_SECONDS

@@ -30,7 +30,7 @@ from chatcli.errors import (
     SessionUnreadable,
 )
 from chatcli.files import Location
-from chatcli.store.sessions import history, listing, marker
+from chatcli.store.sessions import history, listing, marker, pins
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import (
@@ -271,6 +271,7 @@ class SessionFolder:
                 with contextlib.suppress(OSError):
                     history.rename(self.location, new_name, name)
                 raise
+            pins.rename(self.location, name, new_name)
             if listing.last_written(self.location) == name:
                 listing.note_last_written(self.location, new_name)
             self.location.flush()
@@ -292,6 +293,7 @@ class SessionFolder:
             with contextlib.suppress(SessionUnreadable):
                 parse(name, files.read_all(file.fileno()))
             history.forget(self.location, name)
+            pins.forget(self.location, name)
             path.unlink()
             listing.forget_last_written(self.location, name)
             self.location.flush(through=True)

@@ -61,7 +61,7 @@ from chatcli.tui.text.fit import is_portable, portable, wrapped
 
 PROMPT, INDENT = "› ", "  "
 # What an empty box says: the first that fits.
-PRIVATE_PLACEHOLDERS = ("Private: nothing you say goes to disk", "Private: kept nowhere", "Private")
+PRIVATE_PLACEHOLDERS = ("Say something in private: nothing of it goes to disk", "Say something in private")
 PLACEHOLDERS = ("Say something, or / for commands", "Say something, or /", "Say something")
 # Rows that the box may grow to in a low terminal; in others it is a third of the screen.
 MIN_MAX_ROWS = 3
