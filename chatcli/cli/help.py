@@ -35,8 +35,8 @@ EXAMPLES = (
     'cat notes.txt | chatcli ask "Summarize this."',
 )
 EPILOG = "chatcli COMMAND --help shows the options of a command."
-# Options that are used once.
-RARE_OPTIONS = ("--version", "--install-completion", "--show-completion", "--help")
+# Options that are used now and then, or once.
+RARE_OPTIONS = ("--private", "--version", "--install-completion", "--show-completion", "--help")
 
 
 # What the parser raises for a command line that it cannot read.

@@ -182,6 +182,7 @@ def common(
     system: Annotated[str | None, brief("system", "Set the system prompt.")] = None,
     session: SessionOption = None,
     sessions: Annotated[Path | None, brief("sessions", "Keep sessions in this folder.")] = None,
+    private: Annotated[bool, typer.Option("--private", help="Keep nothing on disk.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version.")
     ] = False,
