@@ -68,6 +68,7 @@ GONE = "The private conversation is gone."
 SWITCHES = {"on": True, "off": False}
 # Messages that are commands, as in other tools. A space before one sends it.
 WORDS = {"exit": "/quit", "quit": "/quit", "?": "/help", "/": "/help"}
+SHELL_COMMAND = re.compile(r"![\w./~-]")
 
 
 def _session_names(chat: LiveChat) -> list[str]:
@@ -578,14 +579,20 @@ def choose(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"Reply {int(argument)} is chosen. The others stay in /tree.")
 
 
-def as_command(chat: LiveChat, line: str) -> str:
+def as_command(chat: LiveChat, line: str, *, in_terminal: bool = False) -> str:
     """`line`, or the command that it stands for.
+
+    Raises `UsageError` for a shell's command that is typed `in_terminal`, as in Claude Code or aider: !ls.
 
     That is /quit for exit or quit and /help for ? or /, without anything around them, and /choose for a lone
     digit while there are replies to choose from.
     """
     if (known := WORDS.get(line.rstrip("\n"))) is not None:
         return known
+    if SHELL_COMMAND.match(line) and in_terminal:
+        raise UsageError(
+            "There is no shell here: Ctrl-Z goes to yours, fg comes back. A space before ! sends it."
+        )
     word = line.strip()
     chooses = len(word) == 1 and word.isdecimal() and 1 <= int(word) <= len(chat.session.alternatives)
     return f"/choose {word}" if chooses else line

@@ -46,19 +46,19 @@ def run(lines: Iterable[str], chat: LiveChat, display: Display) -> None:
             return
 
 
-def run_line(line: str, chat: LiveChat, display: Display, *, attaches_texts: bool = False) -> bool:
+def run_line(line: str, chat: LiveChat, display: Display, *, in_terminal: bool = False) -> bool:
     """One message or command; True to leave. Raises `KeyboardInterrupt` if its reply is stopped.
 
-    The images that a message mentions go with it. Its text files do only if it `attaches_texts`: what a
-    program writes may have an `@` before anything. Raises as `mentions.expand` does.
+    The images that a message mentions go with it. Its text files do only if a person typed it `in_terminal`:
+    what a program writes may have an `@` before anything. Raises as `mentions.expand` and `as_command` do.
     """
-    line = handlers.as_command(chat, line)
+    line = handlers.as_command(chat, line, in_terminal=in_terminal)
     if registry.is_command(line):
         chat.session.cancel_edit()
         result = registry.run(chat, line)
     else:
         text = line.rstrip("\n")
-        if attaches_texts:
+        if in_terminal:
             message = mentions.expand(text, Path.cwd())
         else:
             paths = (mention.path for mention in mentions.find(text, Path.cwd()))

@@ -47,7 +47,7 @@ def run(chat: LiveChat, first_message: str = "") -> None:
             print()
             break
         try:
-            if line.strip() and script.run_line(line, chat, display, attaches_texts=True):
+            if line.strip() and script.run_line(line, chat, display, in_terminal=True):
                 break
         except ChatcliError as error:
             print(clean(str(error)))

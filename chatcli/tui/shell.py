@@ -269,7 +269,7 @@ class Shell:
         command that would be shown at once.
         """
         display_text = self._composer.with_labels(text)
-        text = handlers.as_command(self._chat, text)
+        text = handlers.as_command(self._chat, text, in_terminal=True)
         is_command = registry.is_command(text)
         self._going_private |= text.split() == ["/private"]
         if self._replying and registry.is_read_only(text):

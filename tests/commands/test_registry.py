@@ -310,6 +310,15 @@ def test_words_of_other_tools_are_commands_and_a_space_sends_them(
     assert command == handlers.as_command(chat, line)
 
 
+@pytest.mark.parametrize("line", ["!ls", "!git status", "!./run.sh"])
+def test_a_command_of_a_shell_is_refused_where_a_person_types_it(chat: Chat, line: str) -> None:
+    with pytest.raises(UsageError, match="There is no shell here"):
+        handlers.as_command(chat, line, in_terminal=True)
+    assert line == handlers.as_command(chat, line)
+    for message in (f" {line}", "! Careful", "!!!", "wow!ls"):
+        assert message == handlers.as_command(chat, message, in_terminal=True)
+
+
 @pytest.mark.parametrize(
     ("argument", "name", "start"),
     [("talk", "talk.md", "# dog"), ("html talk", "talk.html", "<!"), ("json talk.old", "talk.old", "{")],

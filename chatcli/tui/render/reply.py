@@ -83,6 +83,10 @@ class Reply:
         """Take one event of a turn."""
         if isinstance(event, PrefixMatched):
             self._activity, self._phase_began = str, self._clock()
+            # A first chunk, or the beginning of a reply that goes on, may take seconds.
+            self._progress = PrefillProgress(
+                0, event.prompt_tokens - event.reused_tokens - event.typeahead_tokens
+            )
         elif isinstance(event, PrefillProgress):
             self._progress = event
         elif isinstance(event, ThinkingDelta):
@@ -189,11 +193,15 @@ class Reply:
         return [Text(head, DIM), *(Text(BOX, DIM) + line for line in lines[-max_lines:])]
 
     def _prefill_progress(self, progress: PrefillProgress) -> Text:
-        speed = progress.done / max(self._clock() - self._phase_began, 0.001)
-        seconds_left = (progress.total - progress.done) / max(speed, 0.001)
+        seconds = self._clock() - self._phase_began
         head = f"{INDENT}{MARK} reading "
-        parts = [f" {progress.done:,} of {count('token', progress.total)}", f"{duration(seconds_left)} left"]
-        parts += ["Esc stops", f"{speed:,.0f}/s"]
+        parts = [f" {progress.done:,} of {count('token', progress.total)}"]
+        if progress.done:
+            speed = progress.done / max(seconds, 0.001)
+            left = (progress.total - progress.done) / speed
+            parts += [f"{duration(left)} left", "Esc stops", f"{speed:,.0f}/s"]
+        else:
+            parts += [duration(seconds), "Esc stops"]
         numbers = fitting(parts, self._console.width - len(head) - PROGRESS_BAR - 1)
         read = bar([progress.done, 0, progress.total - progress.done], PROGRESS_BAR)
         return Text.assemble((head, DIM), read, (numbers, DIM))
