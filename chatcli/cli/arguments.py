@@ -1,4 +1,4 @@
-"""Puts a command line in order before it is parsed: options first, `-r`, a message without a command."""
+"""Puts a command line in order before it is parsed: leading options, `-r`, a message without a command."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from chatcli.errors import UsageError
 from chatcli.text import shorten
 
 RESUME = ("-r", "--resume")
-# First words that are commands elsewhere, and what does that here. Those that may begin a question are
-# taken for commands before one more word only.
+# Commands of other programs, and what does the same here. Those that may begin a question count as
+# commands only before at most one more word.
 ELSEWHERE = {
     "rm": "delete",
     "ls": "list",
@@ -43,7 +43,7 @@ NEVER_A_QUESTION = ("rm", "ls", "mv", "cat", "grep", "cp", "ps", "pull")
 def ordered(group: Any, args: Sequence[str], *, completing: bool = False) -> list[str]:
     """The command, the options that stood before it, and the rest. What comes last wins.
 
-    Without a command: chat, resume after `-r`, and the message that anything else is. While `completing`,
+    Without a command it is chat, or resume after `-r`, and other words are the message. While `completing`,
     options without a command stay the group's. Raises `UsageError`.
     """
     known = options_of(group.commands["chat"])
@@ -109,7 +109,7 @@ def joined(args: Sequence[str]) -> list[str]:
 def split_leading(
     options: Mapping[str, Any], args: Sequence[str]
 ) -> tuple[list[list[str]], list[str] | None, list[str]]:
-    """Each option at the beginning, as far as they are known, with its value; what -r has; the rest."""
+    """Each option at the beginning, as far as they are known, with its value; the name after -r; the rest."""
     leading: list[list[str]] = []
     resume: list[str] | None = None
     rest = list(args)

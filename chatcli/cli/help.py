@@ -14,7 +14,7 @@ from chatcli.command_line import command_line
 from chatcli.settings.values import EXAMPLE_MODEL
 from chatcli.text import shorten
 
-# Beside names that are longer nothing stands: their help begins on the next row.
+# The help of longer names begins on the next row.
 MAX_NAME_COLUMNS, WIDE = 30, 60
 MIN_COLUMNS, MAX_COLUMNS = 30, 80
 # Characters of a parser's error.
@@ -27,7 +27,7 @@ HEADINGS: dict[str, Sequence[str]] = {
     "Saved sessions": ("list", "show", "stats", "tree", "search", "rename", "delete", "export", "import"),
     "Models and this machine": ("models", "config", "serve", "cache", "history", "doctor", "bench"),
 }
-# What follows the examples is for later: all before it fits one screen.
+# The examples follow this heading: everything up to them fits one screen.
 HEADING_BEFORE_EXAMPLES = "Chat"
 EXAMPLES = (
     f"chatcli -m {EXAMPLE_MODEL}",
@@ -67,7 +67,7 @@ def name_columns() -> int:
 
 
 def converting_less(parameters: Sequence[Any]) -> list[Any]:
-    """Parameters with which Typer has nothing to do if they are texts, or not given.
+    """Parameters that Typer does not convert if they are text, or not given.
 
     From 0.29 on it converts with pydantic, which takes 50 ms to import.
     """

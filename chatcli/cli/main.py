@@ -142,7 +142,7 @@ class JsonLines:
 
 app = typer.Typer(
     cls=ChatByDefault,
-    help="Chat with local models that think; nothing is computed twice. Without a command, it opens a chat.",
+    help="Chat with local thinking models; nothing is computed twice. Without a command, it opens a chat.",
     epilog=help.EPILOG,
     no_args_is_help=False,
     pretty_exceptions_enable=False,
@@ -226,7 +226,7 @@ def branch(
     """Copy a session up to a turn into a new one, and continue there."""
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not options.as_json
     if our_ranks().size > 1 and not in_terminal:
-        raise UsageError("To branch without going on takes one process: leave mlx.launch out.")
+        raise UsageError("Branching without a chat takes one process: run it without mlx.launch.")
     folder = options.session_folder()
     name = folder.resolve(name)
     session = opening.branch(folder, name, options.at, new)
@@ -241,11 +241,11 @@ def branch(
 
 
 def converse(options: Options, request: SessionRequest, text: str = "") -> None:
-    """The shell in a terminal, which begins with `text`; else the reply to it, or a script of messages."""
+    """The shell in a terminal, with `text` as the first message; in a pipe the reply to it, or a script."""
     from chatcli.session.live_chat import LiveChat
 
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not (text and options.as_json)
-    # mlx.launch tells how wide its terminal is, and passes on whole lines of what is typed there.
+    # mlx.launch sets COLUMNS in a terminal, and passes on whole lines that are typed there.
     behind_launcher = our_ranks().size > 1 and "COLUMNS" in os.environ and not options.as_json
     interactive = in_terminal or behind_launcher
     if text and not interactive:
@@ -303,7 +303,7 @@ def run_shell(chat: LiveChat, text: str, *, plain: bool) -> None:
 
 
 def report(notes: Sequence[str]) -> None:
-    """Say on standard error what opening a session mended, and what flags override of it."""
+    """Print on standard error what was repaired in a session, and which of its settings flags override."""
     for note in notes:
         warn(note)
 

@@ -1,4 +1,4 @@
-"""The options that commands share, and what stands where they are not given.
+"""The options that commands share, and their values where they are not given.
 
 A flag wins over the environment, that over the config file, that over the defaults.
 """
@@ -33,7 +33,7 @@ from chatcli.text import decodable, shorten
 PREFIX = "CHATCLI_"
 # Set by the shell that asks for completions: a warning would land in the command line.
 COMPLETING = "_CHATCLI_COMPLETE"
-# What some shell would act on where a name stands in a command line.
+# Characters of a name that some shell would act on.
 UNSAFE = re.compile(r"[^\w.,/@%+-]")
 
 
@@ -60,7 +60,7 @@ class Effective(NamedTuple):
 
 @dataclass(frozen=True)
 class Configured:
-    """What holds where no flag is given: the environment's settings and the file's."""
+    """The settings of the environment and of the config file, for where no flag is given."""
 
     environment: Mapping[str, Value]
     file: config_file.Remembered
@@ -81,7 +81,7 @@ def _default_sessions() -> tuple[Path, str | None]:
 
 @functools.cache
 def default_sessions() -> Path:
-    """Where the sessions are if nobody says, with a warning if that is not ./sessions, which is there."""
+    """The default sessions folder, with a warning if there is a ./sessions that is not used."""
     folder, problem = _default_sessions()
     if problem is not None and COMPLETING not in os.environ:
         warn(problem)
@@ -90,9 +90,9 @@ def default_sessions() -> Path:
 
 @functools.cache
 def configured() -> Configured:
-    """The environment and the file, read once, with warnings about what the file sets in vain.
+    """The environment and the file, read once, with warnings about unknown settings in the file.
 
-    Raises `UsageError` for what cannot be used.
+    Raises `UsageError` for values that cannot be used.
     """
     environment = {key: value for key in SETTINGS if (value := from_environment(key)) is not None}
     file = config_file.read(config_path())
@@ -104,7 +104,7 @@ def configured() -> Configured:
 
 
 def value_of(key: str, flag: Any = None) -> Any:
-    """A setting as `Settings` holds it: the flag's value, else what is configured. Raises `UsageError`."""
+    """A setting as `Settings` holds it: the flag's value, else the configured one. Raises `UsageError`."""
     setting = SETTINGS[key]
     if flag is None or flag == []:
         value, origin = configured().find(key)
@@ -116,12 +116,12 @@ def value_of(key: str, flag: Any = None) -> Any:
 
 
 def session_folder(flag: Path | None) -> SessionFolder:
-    """The folder of sessions that holds for a command, with its `--sessions`. Raises `UsageError`."""
+    """The sessions folder for a command, whose `--sessions` is `flag`. Raises `UsageError`."""
     return SessionFolder(value_of("sessions", flag), sessions_flag(flag))
 
 
 def sessions_flag(flag: Path | None) -> str | None:
-    """What `--sessions` must say in a command line to mean this folder; None if it is found without."""
+    """The `--sessions` that a printed command line needs for this folder; None if it needs none."""
     if flag is None:
         return None
     with contextlib.suppress(ChatcliError):
@@ -143,10 +143,10 @@ def complete_session(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def completions(names: Iterable[str], incomplete: str) -> list[str]:
-    """The names that go on from `incomplete`, as they may be put into a command line.
+    """The names that begin with `incomplete`, as a command line takes them.
 
-    bash inserts what it is given, so what is `UNSAFE` is escaped for it. For other shells, whose scripts
-    have rules of their own, such names are left out, and for all what would be an option.
+    bash inserts a completion verbatim, so `UNSAFE` characters are escaped for it. Other shells have rules of
+    their own: names with such characters are left out. Names that look like options are always left out.
     """
     names = [name for name in names if name.startswith(incomplete) and not name.startswith("-")]
     if os.environ.get(COMPLETING) == "complete_bash":
@@ -173,7 +173,7 @@ def flag_of(key: str, **more: Any) -> Any:
     if setting.short:
         names.insert(0, setting.short)
     metavar = setting.metavar or setting.placeholder
-    # An empty system prompt takes the session's away.
+    # An empty system prompt removes the session's.
     if setting.flag_type is str and key != "system":
 
         def parse(word: str) -> Value:
@@ -186,7 +186,7 @@ def flag_of(key: str, **more: Any) -> Any:
     if key in ("model", "draft_model"):
         more["autocompletion"] = complete_model
     if key == "model":
-        # An alias of the file is what it stands for.
+        # An alias of the config file becomes the model that it names.
         more["callback"] = lambda name: None if name is None else aliased(name, configured().file.models)
     return typer.Option(
         *names,
@@ -252,8 +252,8 @@ class Options:
         typer.Option(
             "--template-arg",
             metavar="KEY=VALUE",
-            help="Tell the model's chat template something that it knows, such as "
-            "preserve_thinking=true (JSON, else text; null takes it back). The session keeps it.",
+            help="Set a variable of the model's chat template, such as preserve_thinking=true "
+            "(JSON, else text; null unsets it). The session keeps it.",
         ),
     ] = None
     trust_remote_code: Annotated[
@@ -281,7 +281,7 @@ class Options:
 
     def settings(self) -> Settings:
         """Every setting from the first that has it: flag, environment, file, default."""
-        # The flags -m and -s are for any session, the settings of these names for one that is begun.
+        # The flags -m and -s apply to any session, the settings of these names to new ones only.
         flags = {**self.flags, "model": None, "system": None}
         settings = Settings.loaded(
             {key: value_of(key, flags.get(key)) for key in SETTINGS}, configured().file.models
@@ -315,10 +315,7 @@ class Options:
 def with_options(
     command: Callable[..., None] | None = None, *, leave_out: Collection[str] = ()
 ) -> Callable[..., Any]:
-    """Give a command that takes `options: Options` its options, the settings' flags among them.
-
-    All of them, but for the names to `leave_out`.
-    """
+    """Add the shared options, except for those to `leave_out`, to a command that takes `options: Options`."""
     if command is None:
         return functools.partial(with_options, leave_out=leave_out)
     signature = inspect.signature(command, eval_str=True)
@@ -326,7 +323,7 @@ def with_options(
     hints = get_type_hints(Options, include_extras=True)
     shared = {each.name: each for each in fields(Options) if each.name not in ("flags", *leave_out)}
     keys = [key for key in SETTINGS if key not in leave_out]
-    # The help shows them in this order: what is used most stands first.
+    # In the order of the help: the most used come first.
     names = dict.fromkeys(("model", "system", "session", "latest", "at", *SETTINGS, *shared))
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
     for name in (name for name in names if name not in leave_out):

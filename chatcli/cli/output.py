@@ -1,4 +1,4 @@
-"""What every command prints with: results on the screen, JSON, and sentences on standard error."""
+"""How every command prints: results on the screen, JSON, and sentences on standard error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def warn(sentence: str, file: TextIO | None = None) -> None:
-    """Print it on `file` (default: standard error), as the program's."""
+    """Print it on `file` (default: standard error), after the program's name."""
     print_sentence(f"chatcli: {sentence}", file or sys.stderr)
 
 
@@ -50,7 +50,7 @@ def confirm(question: str, unasked: str | None, refused: str = "Nothing was dele
     """
     if not sys.stdin.isatty():
         how = f": {unasked}" if unasked else ", add --yes."
-        raise UsageError(f"There is no terminal to ask for a yes. To go on without a question{how}")
+        raise UsageError(f"There is no terminal to ask in. To do it without a question{how}")
     # The prompt of a chat that could have come next has switched the echo off.
     startup.restore()
     columns = max(shutil.get_terminal_size().columns - 1, 1)

@@ -104,7 +104,7 @@ def _piped(read: Callable[[int], str]) -> str:
 
 
 def watch_streams() -> None:
-    """Have a broken standard output be told from other errors, and a broken standard error harm nothing."""
+    """Tell a broken standard output from other errors, and ignore a broken standard error."""
     if type(sys.stdout) is io.TextIOWrapper:
         sys.stdout = StandardStream(sys.stdout, dropping=False)
     if type(sys.stderr) is io.TextIOWrapper:
@@ -112,7 +112,7 @@ def watch_streams() -> None:
 
 
 def broken_output() -> str | None:
-    """Why standard output cannot be written, if it cannot; what is still to be written is dropped then."""
+    """Why standard output cannot be written, None if it can. Pending output is then dropped."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     problem = getattr(sys.stdout, "problem", None)
@@ -138,7 +138,7 @@ def our_ranks() -> Ranks:
 
 
 def approve_and_start_again(error: CodeNotTrusted) -> None:
-    """Ask, in a terminal, whether a model's own code may run. If so the command begins anew."""
+    """Ask, in a terminal, whether a model's own code may run. If so, restart the command."""
     in_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not (error.digest and in_terminal and our_ranks().size == 1):
         return
@@ -178,7 +178,7 @@ def is_follower() -> bool:
 def prepare_rank(ranks: Ranks) -> None:
     """Of several ranks only rank 0 reads and prints, and is interrupted."""
     if DEBUG not in os.environ:
-        # MLX would repeat there what we say in one sentence, across what the shell draws.
+        # MLX would repeat our error there, over what the shell has drawn.
         sys.stderr = own_stderr()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     if is_follower():
@@ -203,7 +203,7 @@ def own_stderr() -> TextIO:
 
 
 def follow(ranks: Ranks, settings: Settings) -> NoReturn:
-    """Be a rank that does what rank 0 does, until that leaves."""
+    """Follow rank 0 until it leaves."""
     import typer
 
     from chatcli.session import follower
@@ -232,7 +232,7 @@ def close(chat: LiveChat | Chat) -> None:
 
 
 def leave_at_once(code: int) -> NoReturn:
-    """End the process, whatever its threads are at."""
+    """End the process without waiting for its threads."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -336,7 +336,7 @@ def import_(
             print_json({"session": session.name, "turns": turns})
             continue
         imported = f"Imported {count('turn', turns)} as '{session.name}'."
-        resume = f" To go on with it: {folder.command('resume', session.name)}" if len(names) == 1 else ""
+        resume = f" To continue it: {folder.command('resume', session.name)}" if len(names) == 1 else ""
         print_sentence(f"{imported}{resume}", sys.stdout)
     if error is not None:
         raise typer.Exit(error.exit_code)

@@ -134,13 +134,13 @@ def resume(chat: LiveChat, argument: str) -> Result:
 def branch(chat: LiveChat, argument: str) -> Result:
     """Continue in a new session that begins with this conversation, or with its turns up to TURN.
 
-    This session stays as it is.
+    This session does not change.
     """
     words = argument.split()
     at = _turn_number(words.pop(0)) if words and words[0].isdecimal() else None
     source = chat.session.title
     notes = chat.session.branch(at, " ".join(words) or None)
-    said = f"This is a new session. '{source}' stays as it is: /resume opens it."
+    said = f"This is a new session. '{source}' is unchanged: /resume opens it."
     return Opened(chat.session.title, chat.session.conversation, notes, said)
 
 
@@ -433,7 +433,7 @@ def _day(word: str) -> str:
     example="/think off",
 )
 def think(chat: LiveChat, argument: str) -> Result:
-    """Show the model's thinking, turn it on or off, or set its effort. The session keeps it."""
+    """Show whether the model thinks, turn it on or off, or set the effort. The session keeps it."""
     if argument in SWITCHES:
         chat.session.set_think(SWITCHES[argument])
     elif argument:
@@ -461,7 +461,7 @@ def stats(chat: LiveChat, argument: str) -> Result:
     "[KEY VALUE]",
     "set temp, top_p, seed, …",
     group="Model",
-    details="Show or set how tokens are chosen; off is the model's own. The session keeps it. "
+    details="Show or set sampling; off restores the model's own value. The session keeps it. "
     f"Keys: {', '.join(IN_SHELL)}.",
     example="/set temp 0.7",
     complete=lambda _: [f"{key} " for key in IN_SHELL],
@@ -484,7 +484,7 @@ def set_(chat: LiveChat, argument: str) -> Result:
 
 
 def _shown(key: str, sampling: Sampling) -> str:
-    """A setting's value. Off is what neither the model's makers nor anybody else has set."""
+    """A setting's value; off if nothing sets it, not even the model's generation_config."""
     value = getattr(sampling, key)
     if isinstance(value, tuple):
         return ", ".join(map(repr, value))
@@ -509,7 +509,7 @@ def quit_(chat: LiveChat, argument: str) -> Result:
 
 
 def _images_and_folders(typed: str) -> list[str]:
-    """Those that complete a path."""
+    """Images and folders that complete a path."""
     return [
         choice.text
         for choice in mentions.choices(typed, Path.cwd())
@@ -526,7 +526,7 @@ def _images_and_folders(typed: str) -> list[str]:
     complete_typed=_images_and_folders,
 )
 def image(chat: LiveChat, argument: str) -> Result:
-    """Attach an image to the next message, or off: none. @PATH in a message attaches one too."""
+    """Attach an image to the next message; off removes it. @PATH in a message attaches one too."""
     if argument == "off":
         chat.session.drop_images()
         return PlainText("No image is attached now.")
@@ -621,7 +621,7 @@ def undo(chat: LiveChat, argument: str) -> Result:
 
 @command("rewind", "[TURN]", "go back to a turn", group="Conversation", example="/rewind 3")
 def rewind(chat: LiveChat, argument: str) -> Result:
-    """Continue after an earlier turn; 0 is the beginning. Without one, choose in /tree, where all stays."""
+    """Continue after an earlier turn; 0 is the beginning. Without one, choose in /tree. Nothing is lost."""
     if not argument:
         return tree(chat, argument)
     return _moved(chat, chat.session.rewind(_turn_number(argument)))
@@ -635,7 +635,7 @@ def _moved(chat: LiveChat, turns: int) -> Result:
 
 @command("label", "[TEXT]", "bookmark this place", group="Conversation", example="/label before the detour")
 def label(chat: LiveChat, argument: str) -> Result:
-    """Bookmark this place in the tree. Without a text, remove the bookmark."""
+    """Bookmark this place in the tree. Without TEXT, remove the bookmark."""
     conversation = chat.session.conversation
     if conversation.head is None:
         raise UsageError("There is nothing to bookmark yet: say something first.")
@@ -647,7 +647,7 @@ def label(chat: LiveChat, argument: str) -> Result:
 
 @command("copy", "[TURN|code]", "copy the last reply", group="Messages", example="/copy code")
 def copy(chat: LiveChat, argument: str) -> Result:
-    """Copy the last reply to the clipboard, that of a turn, or the last code block."""
+    """Copy the last reply to the clipboard, the reply of a turn, or the last code block."""
     if argument == "code":
         replies = [turn.reply.message.content for turn in chat.session.conversation.turns() if turn.reply]
         block = next(filter(None, map(last_code_block, reversed(replies))), None)
@@ -674,7 +674,7 @@ def context(chat: LiveChat, argument: str) -> Result:
 def compact(chat: LiveChat, argument: str) -> Result:
     """Continue in a new session that begins with a summary, with the last turns word for word.
 
-    This session stays as it is, and /undo goes back to it.
+    This session does not change, and /undo returns to it.
     """
     if not chat.session.conversation.turns():
         raise UsageError("There is nothing to summarize yet: say something first.")

@@ -16,7 +16,7 @@ from chatcli.conversation.images import Image
 from chatcli.errors import UsageError
 from chatcli.text import clean_line, file_size
 
-# A larger file is no context for one message.
+# A larger file is too long for one message.
 MAX_TEXT_BYTES = 2_000_000
 # Names that a folder offers for completion.
 MAX_CHOICES = 200
@@ -41,9 +41,9 @@ LANGUAGES = {
     "yml": "yaml",
     "zsh": "bash",
 }
-# Without brackets and quotes: those of a decorator's arguments.
+# Brackets and quotes would be a decorator's arguments.
 FILE_NAME = re.compile(r"[\w ./~+-]+")
-# Names that are a file's by their ending, and no handle or decorator, as @jane.doe and @pytest.mark.slow.
+# Endings that tell a file from a handle or a decorator, such as @jane.doe and @pytest.mark.slow.
 FILE_ENDING = re.compile(
     rf".+\.(?:{'|'.join(LANGUAGES)}|bash|c|cfg|conf|cpp|css|csv|docx|gif|go|html|ini|ipynb|java|jpeg|jpg|json"
     "|jsonl|pdf|php|png|pptx|rst|sql|svg|swift|tex|toml|tsv|tsx|vue|webp|xlsx|xml|yaml)",
@@ -77,13 +77,13 @@ class Choice:
 
 
 def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> ExpandedMessage:
-    """Each text file that `message` mentions below a heading, in a fence, then the message as it is.
+    """The text files that `message` mentions, each in a fence below a heading, then the message unchanged.
 
     The files come first, so that they are prefilled while the message is still being written.
 
-    Relative names start from `folder`. Those within `quoted` texts (what was pasted) mention nothing.
-    Raises `UsageError` for a folder, for a name that can only be a file's that is not there, for what is
-    neither text nor an image and for more than `MAX_TEXT_BYTES` of text, and as `images.read` does.
+    Relative names start from `folder`. Names in `quoted` texts, such as pastes, are ignored.
+    Raises `UsageError` for a folder, for a missing file, for a file that is neither text nor an image and for
+    more than `MAX_TEXT_BYTES` of text, and as `images.read` does.
     """
     typed = message
     for text in quoted:
@@ -114,9 +114,9 @@ def find(message: str, folder: Path) -> list[Mention]:
 
 
 def _named(message: str, folder: Path) -> Iterator[tuple[str, Mention | None]]:
-    """What stands after each `@`, and the file or folder of that name, or of the name that is in it.
+    """The word after each `@`, and the file or folder that it names, None if there is none.
 
-    A name has no punctuation at its end, unless a file or folder does.
+    Punctuation at its end belongs to the name only if a file or folder is called so.
     """
     for word, exact in attachments.mentioned(message):
         name = word
@@ -130,9 +130,9 @@ def _named(message: str, folder: Path) -> Iterator[tuple[str, Mention | None]]:
 
 
 def _names_file(name: str, folder: Path) -> bool:
-    """Whether a name that is not there can be nothing else: by its ending, or by the folder it begins with.
+    """Whether a missing name must be a file's: by its ending, or because it begins with a folder's name.
 
-    Handles, decorators and packages, as @jane.doe, @app.route and @types/node, can.
+    @jane.doe, @app.route and @types/node may be a handle, a decorator and a package.
     """
     if not FILE_NAME.fullmatch(name):
         return False
@@ -159,8 +159,8 @@ def read_text(mention: Mention) -> str:
             )
         if (size := path.stat().st_size) > MAX_TEXT_BYTES:
             raise UsageError(
-                f"@{name} has {file_size(size)}, and {file_size(MAX_TEXT_BYTES)} is the most that a message "
-                "takes: attach a part of it."
+                f"@{name} has {file_size(size)}, and a message takes at most {file_size(MAX_TEXT_BYTES)}: "
+                "attach a part of it."
             )
         data = files.read_named(path, MAX_TEXT_BYTES)
     except OSError as error:
@@ -175,19 +175,19 @@ def read_text(mention: Mention) -> str:
 
 
 def language(path: Path) -> str:
-    """What a fence calls the language of a file, by its suffix; empty if that is no word."""
+    """The language of a file's fence, from its suffix; empty if the suffix is not a word."""
     suffix = path.suffix.removeprefix(".").lower()
     return LANGUAGES.get(suffix, suffix if suffix.isalnum() and len(suffix) <= 10 else "")
 
 
 def typed_name(before: str) -> str | None:
-    """What stands after the `@` that is being typed, an opening quote included; None if none is."""
+    """The name after the `@` that is being typed, with its opening quote; None if there is none."""
     match = TYPED_NAME.search(before)
     return match[1] if match else None
 
 
 def choices(typed: str, folder: Path) -> list[Choice]:
-    """What may complete a typed name, folders first. Hidden names only after a dot."""
+    """Completions of a typed name, folders first. Hidden names only after a dot."""
     in_quotes = typed.startswith('"')
     head, slash, start = typed.removeprefix('"').rpartition("/")
     head += slash

@@ -27,11 +27,10 @@ class Command:
     The handler returns a result or raises `ChatcliError` or `WrongArgument`; it never prints.
 
     `argument` is how help shows what may follow the name: "NAME", "[NAME]", "[NAME|off]", "" for nothing.
-    What is in lower case stands for itself. `help` has at most 24 characters, `details` are for
+    Lower-case words are literal. `help` has at most 24 characters, `details` are for
     /help COMMAND (the handler's docstring, if they are not given), and `example` is a whole line.
     `read_only`: it changes nothing, so it may run while a reply comes. `complete` lists values for the
-    argument where its own words are not all of them, `complete_typed` those that what is typed of it may
-    become.
+    argument beyond its literal words, `complete_typed` the values that may complete what is typed of it.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Command:
 
     @property
     def words(self) -> list[str]:
-        """What the argument may literally be, or begin with."""
+        """The literal words that the argument may be, or begin with."""
         first, space, _ = self.argument.partition(" ")
         return [word + space for word in first.strip("[]").split("|") if word.isalpha() and word.islower()]
 
@@ -68,7 +67,7 @@ class WrongArgument(Exception):
     """A command cannot take this argument: the person is shown its usage."""
 
 
-# What people type who know Claude Code, ollama, llm or aider, and what does that here.
+# Commands of Claude Code, ollama, llm and aider, and what does the same here.
 ELSEWHERE = {
     **dict.fromkeys(("cost", "usage"), "/stats shows the numbers of every turn."),
     **dict.fromkeys(("tokens", "status", "show"), "/context shows where the tokens are, /stats every turn."),
@@ -108,13 +107,16 @@ def is_command(text: str) -> bool:
 
 
 def find(name: str) -> Command:
-    """The command of this name or alias. Raises `UsageError` with what does that here, or the nearest."""
+    """The command of this name or alias.
+
+    Raises `UsageError`, which names what does the same here, or the nearest command.
+    """
     if (known := _COMMANDS.get(name)) is not None:
         return known
     if name in ELSEWHERE:
         raise UsageError(f"There is no command /{name}. {ELSEWHERE[name]}")
     begins_so = [other for other in _COMMANDS if other.startswith(name)]
-    # Less alike is another word: /theme is not /tree.
+    # Less similar names are other words: /theme is not /tree.
     nearest = begins_so[:1] or difflib.get_close_matches(name, _COMMANDS, 1, 0.75)
     hint = f"did you mean /{nearest[0]}?" if nearest else "/help lists them all."
     raise UsageError(f"There is no command /{name}: {hint}")
@@ -156,7 +158,7 @@ def is_read_only(line: str) -> bool:
 
 
 def completions(chat: LiveChat, line: str) -> list[tuple[str, int, str]]:
-    """(text, start position, help) of what may complete `line`, which begins with a slash.
+    """(text, start position, help) of each completion of `line`, which begins with a slash.
 
     A command that takes an argument is completed with a space behind it.
     """

@@ -32,7 +32,7 @@ class PlainText:
 
 @dataclass(frozen=True)
 class HeadMoved(PlainText):
-    """The open session goes on from another of its turns."""
+    """The open session now continues from another of its turns."""
 
     name: str
     conversation: Conversation
@@ -107,7 +107,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class Opened:
-    """Another session is open now; `notes` say what was repaired, or went wrong, on the way, `said` why."""
+    """Another session is open now. `notes` say what was repaired or failed, `said` why it was opened."""
 
     name: str
     conversation: Conversation
@@ -117,7 +117,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Stream:
-    """Events as those of a turn, until they end or the event that `events` is given is set."""
+    """A turn's events. Setting the `threading.Event` that `events` gets stops them."""
 
     events: Callable[[threading.Event], Iterator[Event]]
 
@@ -133,7 +133,7 @@ class EditableMessage:
 class ClipboardText:
     """Text for the clipboard; `what` describes it.
 
-    `way` is what has taken it, as `tui.terminal.clipboard.copy` says; None: nothing has.
+    `way` is what copied it, as `tui.terminal.clipboard.copy` returns it; None if nothing did.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""A conversation that is read line by line: from a pipe, and where the terminal can do no more."""
+"""A conversation line by line: from a pipe, or in a terminal that cannot draw."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chatcli.session.live_chat import LiveChat
 
 
 class Display(Protocol):
-    """What shows events and results."""
+    """Shows events and results."""
 
     def event(self, event: Event) -> None: ...
 
@@ -40,7 +40,7 @@ def stop_on_interrupt() -> Iterator[threading.Event]:
 
 
 def run(lines: Iterable[str], chat: LiveChat, display: Display) -> None:
-    """Each line a message or a command, until the lines or a /quit end it. An error ends it too."""
+    """Run each line as a message or a command, until /quit, an error or the last line."""
     for line in lines:
         if line.strip() and run_line(line, chat, display):
             return
@@ -86,7 +86,7 @@ def _settled(stream: Stream, chat: LiveChat, cancelled: threading.Event) -> Iter
 
 
 def show(events: Iterable[Event], display: Display) -> None:
-    """A turn's events as they come."""
+    """Show a turn's events as they come."""
     try:
         for event in events:
             display.event(event)

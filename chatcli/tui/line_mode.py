@@ -1,4 +1,4 @@
-"""The conversation line by line, without colours or cursor moves: dumb terminals and `--plain`."""
+"""The conversation line by line, without colours or cursor moves, for dumb terminals and `--plain`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LineDisplay(Pipe):
 
 
 def run(chat: LiveChat, first_message: str = "") -> None:
-    """The conversation until the person leaves. Raises `ModelError` if there is no model."""
+    """Run the conversation until the person leaves. Raises `ModelError` if there is no model."""
     display = LineDisplay(context=chat.model.context_size)
     print("chatcli: type a message, press Enter. /help shows the commands, Ctrl-D leaves.")
     if (log := chat.session.log).has_begun:
@@ -54,4 +54,4 @@ def run(chat: LiveChat, first_message: str = "") -> None:
         except KeyboardInterrupt:
             print("(stopped)")
     if (name := chat.session.name) is not None:
-        print(f"To go on with this conversation: {chat.session.folder.command('resume', name)}")
+        print(f"To continue this conversation: {chat.session.folder.command('resume', name)}")

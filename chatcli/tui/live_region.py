@@ -1,8 +1,7 @@
-"""What is on the screen while the prompt is up: text that scrolls away above, a live part drawn again.
+"""The screen while the prompt is up: printed text that scrolls away, and a live part that is redrawn.
 
-Anything may print to a `LiveRegion`, from any thread. What it printed goes above the application of
-prompt_toolkit that is attached, whole lines at a time; what still changes is drawn between the two. Both
-are written in one go, at most every `FRAME_SECONDS`.
+Any thread may print to a `LiveRegion`. Printed lines go above the attached prompt_toolkit application; text
+that still changes is drawn between the two. Both are written together, at most every `FRAME_SECONDS`.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ class LiveRegion(io.TextIOBase):
         """`environment` identifies the terminal."""
         self._environment = environment
         self.lock = threading.RLock()
-        # Returns what still changes, as text with ANSI styles.
+        # Returns the text that still changes, with ANSI styles.
         self.live: Callable[[], str] = str
         self._printed: list[str] = []
         self._app: Application[Any] | None = None
         self._renderer: ReflowRenderer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._needs_frame = asyncio.Event()
-        # How many have the terminal to themselves, such as an editor.
+        # How many programs, such as an editor, have the terminal to themselves.
         self.suspended = 0
-        # The application's render counter, and what was live then.
+        # The application's render counter, and the live text at that time.
         self._live_of_frame = -1, ""
 
     # A file
@@ -71,8 +70,8 @@ class LiveRegion(io.TextIOBase):
         sys.stdout.flush()
 
     def invalidate(self) -> None:
-        """Draw soon. Once the prompt has ended there is nothing to draw: `attached` writes the rest."""
-        loop = self._loop  # another thread may take it away
+        """Draw soon. After the prompt has ended nothing is drawn: `attached` writes the rest."""
+        loop = self._loop  # another thread may set it to None
         if loop is None:
             return
         try:
@@ -88,7 +87,7 @@ class LiveRegion(io.TextIOBase):
         """The live part, for the application's layout; no row at all while there is nothing live."""
 
         def live() -> str:
-            """The same for all who ask while the screen is drawn once."""
+            """The same text throughout one drawing of the screen."""
             app = self._app
             if app is None or app.is_done:
                 return ""
@@ -102,7 +101,7 @@ class LiveRegion(io.TextIOBase):
 
     @contextmanager
     def attached(self, app: Application[Any]) -> Iterator[Callable[[], None]]:
-        """While `app` runs, printing goes above it. Yields what to call once its event loop runs."""
+        """While `app` runs, printing goes above it. Yields a function to call once its event loop runs."""
         self._app = app
         style, output = app.renderer.style, app.output
         app.renderer = self._renderer = ReflowRenderer(style, output, self._environment)
@@ -135,21 +134,21 @@ class LiveRegion(io.TextIOBase):
 
     def _draw_frame(self, app: Application[Any], renderer: ReflowRenderer) -> None:
         with self.lock:
-            # What is printed and what is live belong together, as they are at one moment.
+            # Printed and live text must be those of the same moment.
             lines, newline, rest = "".join(self._printed).rpartition("\n")
             self._printed = [rest] if rest else []
             live = self.live()
         if not newline:
             app.invalidate()
             return
-        # As `invalidate` would do a moment later; controls remember by it what they drew.
+        # As `invalidate` would do a moment later: controls cache by this counter.
         app.render_counter += 1
         self._live_of_frame = app.render_counter, live
         renderer.print_above(app, lines + newline)
 
     @asynccontextmanager
     async def in_terminal(self) -> AsyncIterator[None]:
-        """prompt_toolkit's `in_terminal`, during which nothing is drawn and what is printed waits."""
+        """prompt_toolkit's `in_terminal`, during which nothing is drawn and printed text waits."""
         self.suspended += 1
         try:
             async with prompt_toolkit.application.in_terminal():

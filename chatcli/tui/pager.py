@@ -1,4 +1,4 @@
-"""A conversation with its thinking, or a command's result, on the whole screen, to read in and to search."""
+"""A full-screen reader with search, for a conversation with its thinking or for a command's result."""
 
 from __future__ import annotations
 
@@ -33,10 +33,13 @@ from chatcli.tui.text.console import fragments
 from chatcli.tui.text.fit import fit, portable
 
 STYLE = {"dim": "ansibrightblack", "bad": "ansired"}
-# What was searched for, where it was found, and where it was found first: readable without colours.
+# The styles of matches, which are visible without colours.
 MATCH, CURRENT_MATCH = "underline bold", "reverse"
 # The first that fits.
-MEANWHILE_HINTS = ("  Esc closes · ↑↓ PgUp PgDn · the reply goes on meanwhile", "  Esc closes · ↑↓ PgUp PgDn")
+MEANWHILE_HINTS = (
+    "  Esc closes · ↑↓ PgUp PgDn · the reply continues meanwhile",
+    "  Esc closes · ↑↓ PgUp PgDn",
+)
 KEY_HINTS = (
     "  ↑↓ PgUp PgDn Home End · / searches · Ctrl-T, q or Esc closes",
     "  ↑↓ PgUp PgDn · / searches · q closes",
@@ -50,23 +53,23 @@ SEARCH_HINTS = (
 NO_MATCHES = "No matches"
 # Rows that stay in sight above a match.
 ROWS_ABOVE_MATCH = 3
-# What may stand between two words, and before the first one of a row.
+# Regular expression for what may separate two words; characters that may begin a row.
 BETWEEN_WORDS, EDGE = r"[\s┊▎]+", " ┊▎"
 
 
 class Row(NamedTuple):
-    """A row of what is shown, and the name of the part that it is in, such as a turn's."""
+    """A row, and the name of the part that it is in, such as a turn's."""
 
     text: Text
     part: str = ""
 
 
-# From a width to the rows, and the first one in sight; None: the end is.
+# From a width to the rows, and the first one in sight; None: the end is in sight.
 Draw = Callable[[int], tuple[list[Row], int | None]]
 
 
 class Pager:
-    """Rows on the whole screen; they are laid out again when the width changes."""
+    """Shows rows on the whole screen, and lays them out again when the width changes."""
 
     def __init__(self, draw: Draw, hints: Sequence[str] = KEY_HINTS) -> None:
         self._draw, self._hints = draw, hints
@@ -74,7 +77,7 @@ class Pager:
         self._rows: list[Row] = []
         # Where each row begins in the text of all rows.
         self._offsets: list[int] = []
-        # What is searched for, where in that text it is (start, end), and which of the places was gone to.
+        # The query, its matches in that text (start, end), and the current match.
         self._query = ""
         self._matches: list[tuple[int, int]] = []
         self._current: int | None = None
@@ -101,7 +104,7 @@ class Pager:
         self._text = text
         return app
 
-    # What is in sight
+    # Drawing
 
     def visible_lines(self) -> StyleAndTextTuples:
         self._fit()
@@ -112,7 +115,7 @@ class Pager:
         return drawn[:-1]
 
     def _fit(self) -> None:
-        """Follow the window's size: what was in sight stays so."""
+        """Follow the window's size, and keep the part in sight."""
         width = self.app.output.get_size().columns
         if width != self._width:
             parts, top = [row.part for row in self._rows], self._top
@@ -139,7 +142,7 @@ class Pager:
     # Searching
 
     def search(self, query: str) -> None:
-        """Go to the first match from the row at the top on; after the last row comes the first."""
+        """Go to the first match from the top row on, wrapping around at the end."""
         self._query, self._notice = clean_line(portable(query)) or self._query, ""
         if self._query:
             self._current = None
@@ -147,7 +150,7 @@ class Pager:
             self.next_match(1)
 
     def _find(self) -> None:
-        """Look for the query's words, whatever the case is and wherever rows are broken."""
+        """Find the query's words, whatever their case, across row breaks too."""
         words = BETWEEN_WORDS.join(map(re.escape, self._query.split()))
         text = "\n".join(row.text.plain for row in self._rows)
         self._matches = [match.span() for match in re.finditer(words, text, re.IGNORECASE)] if words else []
@@ -176,7 +179,7 @@ class Pager:
         return bisect_right(self._offsets, self._matches[match][0]) - 1
 
     def _marked(self, number: int) -> Text:
-        """A row with the matches in it."""
+        """A row with its matches marked."""
         row, offset = self._rows[number].text.copy(), self._offsets[number]
         edge = len(row.plain) - len(row.plain.lstrip(EDGE))
         first = bisect_right(self._matches, offset, key=itemgetter(1))
@@ -188,7 +191,7 @@ class Pager:
     # Keys
 
     def footer(self) -> StyleAndTextTuples:
-        """The keys, below a search what came of it."""
+        """The keys; after a search its outcome too."""
         width = self.app.output.get_size().columns
         if self._notice:
             query = fit(self._query, max(width - len(self._notice) - 8, 1))
@@ -211,7 +214,7 @@ class Pager:
 
     def _keys(self, asking: Condition) -> KeyBindings:
         keys = KeyBindings()
-        # How far each key goes: rows, or screens.
+        # How many rows each key scrolls.
         rows: dict[str, Callable[[], int]] = {
             **dict.fromkeys(("up", "k"), lambda: -1),
             **dict.fromkeys(("down", "j"), lambda: 1),
@@ -236,13 +239,13 @@ class Pager:
 
 
 def _first_fitting(start: str, hints: Sequence[str], width: int) -> str:
-    """`start` and the first of `hints` that fits behind it, without the last column."""
+    """`start` and the first of `hints` that fits after it. The last column stays free."""
     lines = [start + hint for hint in hints]
     return next((line for line in lines if len(line) < width), start or lines[-1])
 
 
 def transcript(conversation: Conversation) -> Pager:
-    """A conversation, the last thinking in sight first."""
+    """A reader of a conversation, which begins at the last thinking."""
 
     def draw(width: int) -> tuple[list[Row], int | None]:
         rows: list[Row] = []
@@ -261,7 +264,7 @@ def transcript(conversation: Conversation) -> Pager:
 
 
 def result_pager(draw: Callable[[int], str]) -> Pager:
-    """A command's result, as `draw` makes it for a number of columns with escape sequences."""
+    """A reader of a command's result, which `draw` makes for a number of columns, with escape sequences."""
     return Pager(
         lambda width: ([Row(Text.from_ansi(line)) for line in draw(width).split("\n")], 0),
         MEANWHILE_HINTS,

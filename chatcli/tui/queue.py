@@ -1,4 +1,4 @@
-"""Messages and commands that were sent while something else runs: kept in order, shown, taken back."""
+"""Messages and commands that were sent while something else runs: in order, shown, and taken back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from chatcli.tui.text.console import INDENT
 from chatcli.tui.text.fit import first_words, fit
 
 STYLE = {"queue": "ansiyellow", "queue.hint": "ansibrightblack"}
-# Messages that are shown, the newest, each by its first words.
+# How many messages are shown: the newest, each by its first words.
 MAX_SHOWN = 3
-# What stands behind the newest, where that leaves this many columns to its words.
+# The hint after the newest, if it leaves this many columns to its words.
 HINT, MIN_WORDS_COLUMNS = " · ↑ edits it", 20
 
 
@@ -23,8 +23,8 @@ HINT, MIN_WORDS_COLUMNS = " · ↑ edits it", 20
 class Submission:
     """A message or a command, from Enter on.
 
-    `text` is what was written, `expanded_text` the same with the files that it names, `display_text`
-    with labels for long pastes, `images` those that it names. `hit` is where a search leads to.
+    `text` was written by the person, `expanded_text` includes the files that it names, `display_text` has
+    labels for long pastes, and `images` are those that it names. `hit` is where a search leads to.
     """
 
     text: str
@@ -49,7 +49,7 @@ class SubmissionQueue(list[Submission]):
         return submissions
 
     def fragments(self, columns: int) -> FormattedText:
-        """The newest, and the key that edits the last one, in rows of less than `columns`."""
+        """The newest, and the key that edits the last one, in rows shorter than `columns`."""
         width = columns - len(INDENT) - 1
         hint = HINT if width - len(HINT) >= MIN_WORDS_COLUMNS else ""
         fragments = FormattedText()
@@ -65,7 +65,7 @@ class SubmissionQueue(list[Submission]):
 
 
 def join_for_box(submissions: Sequence[Submission], box: str = "") -> tuple[str, list[Submission]]:
-    """The texts and what is in the box, a blank line between them, and the commands that are left out.
+    """The texts and the box's text, with blank lines between them, and the commands that are left out.
 
     A command comes back only alone: below other text it would be a message.
     """

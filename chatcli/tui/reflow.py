@@ -1,10 +1,9 @@
 """A renderer for windows whose size changes.
 
-Many terminals reflow their lines when a window is made narrower: a row that has become too long becomes
-two. Whoever draws over it has to go up by as many rows more. What was drawn for the width of a moment ago
-could not be found again, so nothing is drawn while a window is dragged. A frame that is still on its way
-when the terminal reflows cannot be called back: it lands beside what it was to replace, and a row may stay
-twice or be lost. No answer of a terminal tells that afterwards. The transcript has all of it.
+Many terminals reflow their lines when a window is made narrower: a row that is too long becomes two, and the
+cursor must go up by one row more to draw over it. Rows of an intermediate width could not be found again, so
+nothing is drawn while a window is dragged. A frame that is on its way to the terminal meanwhile cannot be
+called back: a row may then stay twice or be lost, and no terminal reports it. The transcript has every row.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import BaseStyle
 
-# Seconds for which a window has to keep its size. tmux tells of a change up to 0.25 s after it.
+# Seconds for which a window must keep its size. tmux reports a change up to 0.25 s late.
 RESIZE_SECONDS, TMUX_RESIZE_SECONDS = 0.1, 0.3
-# Synchronized output: terminals that know it show what lies between at once; the others ignore it.
+# Synchronized output: terminals that know it show everything between the two at once; others ignore it.
 BEGIN_SYNC, END_SYNC = "\x1b[?2026h", "\x1b[?2026l"
-# Terminals that reflow lines: variables that they set, their names in TERM (which ssh passes on), and as
-# TERM_PROGRAM. Of others it is not known: rows may stay there twice, which is less than to lose some.
+# Terminals that reflow lines: variables that they set, their names in TERM (which ssh passes on), and in
+# TERM_PROGRAM. In others a row may stay twice, which is better than losing one.
 VARIABLES = (
     *("KITTY_WINDOW_ID", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "ALACRITTY_WINDOW_ID"),
     *("VTE_VERSION", "KONSOLE_VERSION", "TMUX"),
 )
 NAMES_IN_TERM = ("kitty", "wezterm", "ghostty", "alacritty", "foot", "tmux")
 PROGRAMS = ("iTerm.app", "Apple_Terminal", "vscode", "WezTerm", "ghostty", "tmux")
-# Of these, the ones that leave the cursor's own row to the program.
+# Those of them that do not reflow the cursor's own row.
 KEEPS_CURSOR_ROW = ("vscode",)
-# Variables of what stands between the terminal and the program; what they do then was not tried.
+# Variables of other multiplexers, which were not tried.
 MULTIPLEXERS = ("STY", "ZELLIJ")
 
 
 def reflows(environment: Mapping[str, str]) -> bool:
-    """Whether this terminal is known to make two rows of one that has become too long."""
+    """Whether this terminal is known to reflow lines."""
     if any(environment.get(name) for name in MULTIPLEXERS):
         return False
     names_itself = any(name in environment.get("TERM", "") for name in NAMES_IN_TERM)
@@ -52,8 +51,7 @@ def reflows(environment: Mapping[str, str]) -> bool:
 class ReflowRenderer(Renderer):
     """prompt_toolkit's renderer, which finds what it drew in a window that has become narrower.
 
-    `output.get_size` returns the size to draw for from now on, which follows the window's when it is at
-    rest.
+    It makes `output.get_size` return the size to draw for, which follows the window's once that rests.
     """
 
     def __init__(
@@ -68,14 +66,14 @@ class ReflowRenderer(Renderer):
         self._resize_seconds = TMUX_RESIZE_SECONDS if environment.get("TMUX") else RESIZE_SECONDS
         self._clock, self._resized_at = clock, float("-inf")
         self._window_size = output.get_size
-        # The size to draw for, the window's when it was asked for last, and the one that was drawn for.
+        # The size to draw for, the window's last known size, and the size of the last drawing.
         self._size = self._known_window_size = self._drawn_size = self._window_size()
         self._drawn_cursor = Point(0, 0)
         output.get_size = lambda: self._size  # type: ignore[method-assign]
         super().__init__(style, output)
 
     def ready(self) -> bool:
-        """Whether the window has kept its size for a moment; that is then the size to draw for."""
+        """Whether the window has kept its size for a moment. That becomes the size to draw for."""
         if (size := self._window_size()) != self._known_window_size:
             self._known_window_size, self._resized_at = size, self._clock()
         if self._clock() - self._resized_at < self._resize_seconds:
@@ -84,12 +82,12 @@ class ReflowRenderer(Renderer):
         return True
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
-        """Erase what was drawn last, unless the window is still changing."""
+        """Erase the last drawing, unless the window is still changing."""
         if self.ready():
             self._erase(leave_alternate_screen)
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
-        """Draw, unless the window is still changing and this is not the last time."""
+        """Draw, unless the window is still changing and this is not the last drawing."""
         if not (self.ready() or is_done):
             return
         with self._synchronized():
@@ -98,18 +96,18 @@ class ReflowRenderer(Renderer):
             self._render(app, layout, is_done)
 
     def print_above(self, app: Application[Any], text: str) -> None:
-        """Write whole lines where something is drawn, and draw it again below them. First ask `ready`."""
+        """Write whole lines above the drawing, which moves down. Call it only if `ready`."""
         with self._synchronized():
             self._erase()
             self.output.write_raw(text)
             self._render(app, app.layout)
 
     def request_absolute_cursor_position(self) -> None:
-        """Ask nothing: nobody here wants to know how far down the prompt is."""
+        """Ask nothing: the position is not used."""
 
     @contextmanager
     def _synchronized(self) -> Iterator[None]:
-        """What is written within is shown when all of it is there."""
+        """The terminal shows everything that is written within at once."""
         self.output.write_raw(BEGIN_SYNC)
         try:
             yield
@@ -128,13 +126,13 @@ class ReflowRenderer(Renderer):
         if screen is not None:
             columns = self._size.columns
             if self._reflows and columns < self._drawn_size.columns:
-                # Go up to where the cursor would be if no row had become two.
+                # Go up to where the cursor would be if no row had been broken.
                 rows = sum(_breaks(screen, y, _end(screen, y), columns) for y in range(cursor.y))
                 if self._reflows_cursor_row:
                     rows += _breaks(screen, cursor.y, cursor.x + 1, columns)
                 output.cursor_up(rows)
-            # From the second column on and then the first: tmux would keep above the screen what is erased
-            # from the screen's first cell on.
+            # The second column first: if the erasing began in the screen's first cell, tmux would push the
+            # erased rows into its history.
             output.cursor_backward(cursor.x)
             output.cursor_up(cursor.y)
             output.cursor_forward(1)
@@ -147,7 +145,7 @@ class ReflowRenderer(Renderer):
 
 
 def _end(screen: Screen, y: int) -> int:
-    """The column after the last one in a row that has something to show."""
+    """The column after the last one in a row that is not blank."""
     return max((x for x, cell in screen.data_buffer[y].items() if cell.char not in ("", " ")), default=-1) + 1
 
 

@@ -1,6 +1,6 @@
-"""Saved turns, drawn as they were while the reply came: the question, the thinking, Markdown.
+"""Saved turns, drawn as they looked live: the question, the thinking, Markdown.
 
-All rows leave the last column free. In a pipe a conversation is what was said, to the byte.
+All rows leave the last column free. In a pipe a conversation is printed byte for byte.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MIN_COLUMNS = 8
 # Characters of a tool's result that are shown.
 MAX_SHOWN_RESULT = 400
 TAB_WIDTH = 4
-# Rows from which on a part of a turn is worth showing: its question, what is left out, and two of its end.
+# The least rows that show a part of a turn: its question, how much is left out, and two of its end.
 MIN_PART_ROWS = 4
-# What shows the thinking, in the shell and of `chatcli show`.
+# How to see the thinking, in the shell and with `chatcli show`.
 READER_KEY, THINKING_OPTION = "Ctrl-T shows it", "--thinking shows it"
 
 
 def question_rows(text: str, width: int, mark: str = "› ") -> list[Text]:
-    """What the person sent."""
+    """The rows of a person's message."""
     rows: list[Text] = []
     for line in wrap(Text(clean(text).expandtabs(TAB_WIDTH)), max(width - len(mark) - 1, MIN_COLUMNS)):
         rows.append(Text.assemble((" " * len(mark) if rows else mark, f"bold {ACCENT}"), line))
@@ -42,13 +42,13 @@ def question_rows(text: str, width: int, mark: str = "› ") -> list[Text]:
 
 
 def thought(reply: Entry) -> str:
-    """What stands for the thinking of a saved reply."""
+    """The line that stands for a saved reply's thinking."""
     tokens, seconds = reply.record.get("thinking_tokens", 0), reply.record.get("thinking_seconds")
     return f"{MARK} {finish.thought(tokens if seconds is not None else 0, seconds or 0.0)}"
 
 
 def reply_rows(reply: Entry, console: Console, indent: str = INDENT, note: str | None = None) -> list[Text]:
-    """A reply's Markdown, and `note` below it (None: the mark of a reply that did not come to its end)."""
+    """A reply's Markdown, and `note` below it (None: the mark of a reply that was cut, if it was)."""
     # Only here: a new chat is at its prompt without Markdown.
     from chatcli.tui.markdown.stream import rendered
 
@@ -80,7 +80,7 @@ def _split_at_calls(reply: Entry) -> list[tuple[str, list[ToolCall]]]:
 
 
 def tool_calls(reply: Entry) -> list[ToolCall]:
-    """The calls of a reply, with the parts of its text that they are; those of no part come last."""
+    """The calls of a reply, each with its place in the text; those without a place come last."""
     if not reply.message.tool_calls:
         return [ToolCall(**call) for call in reply.record.get("tool_calls", ())]
     end = len(reply.message.content)
@@ -93,9 +93,9 @@ def tool_calls(reply: Entry) -> list[ToolCall]:
 def turn_rows(
     turn: Turn, console: Console, *, thinking_shown_by: str | None, brief: bool = False, is_last: bool = False
 ) -> Iterator[Text]:
-    """A turn; its thinking is one line that says what shows it, or is there if nothing else does.
+    """A turn. Its thinking is one line that ends with `thinking_shown_by`; None: all of it is shown.
 
-    `brief` leaves out the text of attached files. What can be done about the last reply is said below it.
+    `brief` leaves out the text of attached files. Below the last reply a note says how to continue it.
     """
     user = turn.user.message
     yield from question_rows(user.brief if brief else user.shown, console.width, f"{turn.number} › ")
@@ -118,15 +118,15 @@ def turn_rows(
 
 
 def tool_result(entry: Entry) -> str:
-    """What a tool gave, in a line."""
+    """A tool's result in one line."""
     return f"⚙ gave {shorten(entry.message.content, MAX_SHOWN_RESULT)}"
 
 
 def portable_entry(entry: Entry) -> Entry:
-    """A message as every terminal draws it in the same columns: for what takes the whole screen."""
+    """A message that every terminal draws in the same columns, for full-screen views."""
     original = entry.message.content
     message = replace(entry.message, content=portable(original), thinking=portable(entry.message.thinking))
-    # In a text that is changed the tool calls begin elsewhere.
+    # The text has changed, so the tool calls have moved.
     calls = [
         replace(call, start=len(portable(original[: call.start])), end=len(portable(original[: call.end])))
         for call in tool_calls(entry)
@@ -140,13 +140,13 @@ def layout_console(width: int) -> Console:
 
 
 def whole_transcript(conversation: Conversation, console: Console, *, thinking: bool) -> Iterator[Text]:
-    """All turns of a conversation, below each other."""
+    """All turns of a conversation."""
     turns = conversation.turns()
     if not turns:
         yield Text("No turns yet.")
         return
     day = date_in_words(conversation.date)
-    yield Text(f"dated {day}, for templates that tell the model the date", style=DIM)
+    yield Text(f"{day}, if the chat template tells the model the date", style=DIM)
     for turn in turns:
         yield Text()
         shown_by = None if thinking else THINKING_OPTION
@@ -154,10 +154,10 @@ def whole_transcript(conversation: Conversation, console: Console, *, thinking: 
 
 
 def conversation_end(name: str, conversation: Conversation, height: int, console: Console) -> Iterator[Text]:
-    """What a conversation is, and as much of its end as fits into `height` rows."""
+    """A conversation's heading, and as much of its end as fits into `height` rows."""
     facts = heading(name, conversation)
     head, end = [Text()], list[Text]()
-    # What is above may take the head a second row, which the end has then less.
+    # The number of earlier turns may take the head a second row, which the end then lacks.
     for _ in range(2):
         above, end = _end(conversation.turns(), console, height - len(head))
         head = _head(facts, _earlier(above) if above else "", console.width)
@@ -165,7 +165,7 @@ def conversation_end(name: str, conversation: Conversation, height: int, console
 
 
 def _end(turns: Sequence[Turn], console: Console, room: int) -> tuple[int, list[Text]]:
-    """How many turns are above the end, and its rows, each turn's after a blank one."""
+    """How many turns are left out above, and the rows of the end, with a blank one before each turn."""
     shown: list[Text] = []
     for turn in reversed(turns):
         is_last = turn is turns[-1]
@@ -184,7 +184,7 @@ def _end(turns: Sequence[Turn], console: Console, room: int) -> tuple[int, list[
 
 
 def heading(name: str, conversation: Conversation) -> list[str]:
-    """What says which conversation this is: its name, its turns, when it was held."""
+    """A conversation's name, number of turns and age."""
     turns = conversation.turns()
     facts = [portable(clean_line(name)), count("turn", len(turns)) if turns else "no turns yet"]
     last = conversation.entries[conversation.head].created if conversation.head else 0.0
@@ -209,7 +209,7 @@ def _head(facts: Sequence[str], earlier: str, width: int) -> list[Text]:
 
 
 def plain_transcript(conversation: Conversation, *, thinking: bool = False, last: int | None = None) -> str:
-    """The turns as they were said, each after its number: for a pipe, where nothing is wrapped."""
+    """The turns as plain text, each after its number, for a pipe: nothing is wrapped."""
     turns = conversation.turns()
     parts = [] if last is None or len(turns) <= last else [_earlier(len(turns) - last).partition(" · ")[0]]
     for turn in turns if last is None else turns[-last:]:

@@ -1,7 +1,7 @@
-"""The interactive shell: one prompt that stays, and turns and commands behind it.
+"""The interactive shell: a prompt that stays, and turns and commands behind it.
 
-Everything here runs on the prompt's own thread, except turns and commands: those run one after the
-other on another.
+Everything here runs on the prompt's own thread, except turns and commands, which run one after the other on
+another.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from chatcli.tui.queue import Submission, SubmissionQueue
 from chatcli.tui.render.screen import Screen
 from chatcli.tui.terminal import clipboard
 
-# Seconds without a key after which what is typed is prefilled.
+# Seconds without a key after which the text in the box is prefilled.
 TYPEAHEAD_DELAY = 0.3
 # Seconds in which a second Ctrl-C leaves, and a second Esc clears the box or opens the tree.
 LEAVE_SECONDS, DOUBLE_ESCAPE_SECONDS = 2.0, 1.0
-# Rows that the live region leaves to the gap below it, the box, the toolbar and what was printed before.
+# Rows that the live region leaves to the gap below it, the box, the toolbar and the printed text above.
 ROWS_BESIDE_LIVE = 7
 MENU_ROWS = 8
 STYLE = {
@@ -69,7 +69,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Failed:
-    """A job that was stopped, or failed for a reason; its message, if it had one, comes back to the box."""
+    """A job that failed for a `reason`, or was stopped (None). Its message, if any, comes back to the box."""
 
     reason: str | None = None
     message: Submission | None = None
@@ -110,20 +110,20 @@ class Shell:
         self._scheduler = chat.background.scheduler
         self._job: Future[Outcome] | None = None
         self._busy = False
-        # Whether the job is a reply: it may take minutes, so what only reads does not wait for it.
+        # Whether the job is a reply: it may take minutes, so read-only commands do not wait for it.
         self._replying = False
-        # Held by what has the whole screen.
+        # Held while something has the whole screen.
         self._whole_screen = asyncio.Lock()
         self._cancelled = threading.Event()
         self._error: BaseException | None = None
         self._typeahead_timer: asyncio.TimerHandle | None = None
         # When Ctrl-C and Esc were pressed last while nothing ran.
         self._interrupted_at = self._escaped_at = 0.0
-        # Commands that a stop has thrown out of the queue; said when what was stopped has ended.
+        # Commands that a stop has taken out of the queue; they are reported when the stopped job has ended.
         self._not_sent: list[Submission] = []
         # Whether /private was sent and has not been run yet.
         self._going_private = False
-        # What is in the box because it was stopped, until it is changed.
+        # The text that came back to the box because it was stopped, until it is changed.
         self._stopped_text: str | None = None
         self._composer = Composer(
             on_accept=self._accept,
@@ -144,7 +144,7 @@ class Shell:
     def _application(self) -> Application[None]:
         """From top to bottom: the live region, the queue, the box with its menu, the toolbar."""
         output = create_output()
-        # The answer would tell how far down the prompt is, which nothing here asks.
+        # Its answer, the prompt's row, is not used.
         output.enable_cpr = False  # type: ignore[attr-defined]
         is_streaming = Condition(lambda: self._screen.reply.active)
         is_waiting = Condition(lambda: bool(self._queue))
@@ -159,7 +159,7 @@ class Shell:
             return len(state.completions) if state else 0
 
         menu.content.height = lambda: min(choices(), MENU_ROWS)  # type: ignore[attr-defined]
-        # Beside choices that are all shown a scrollbar would say nothing.
+        # If all choices are shown, a scrollbar says nothing.
         scrollbar = ConditionalMargin(ScrollbarMargin(), Condition(lambda: choices() > MENU_ROWS))
         menu.content.right_margins = [scrollbar]  # type: ignore[attr-defined]
         below = HSplit(
@@ -184,11 +184,11 @@ class Shell:
         return app
 
     def _keys(self) -> KeyBindings:
-        """The keys that the box leaves to the shell."""
+        """The shell's keys, beside those of the box."""
         keys = KeyBindings()
         is_empty = Condition(lambda: self._composer.is_empty)
         can_take_back = is_empty & Condition(lambda: bool(self._queue)) & has_focus(self._composer.buffer)
-        # Before the box's own: it would go to the history.
+        # Before the box's own binding, which goes to the history.
         for key in ("up", "c-p"):
             keys.add(key, filter=can_take_back, eager=True)(
                 lambda _: self._composer.set_text(self._queue.pop().text)
@@ -202,7 +202,7 @@ class Shell:
         return keys
 
     def run(self, first_message: str = "") -> None:
-        """The whole conversation; `first_message` is sent at once. Raises `ModelError` without a model."""
+        """Run the conversation; `first_message` is sent at once. Raises `ModelError` without a model."""
         session = self._chat.session
         if not session.log.has_begun:
             self._screen.welcome(
@@ -242,10 +242,10 @@ class Shell:
                 loop.call_soon_threadsafe(self._fail, error)
 
         self._chat.model.on_failure(fail)
-        # As when the person leaves, what came of a reply is kept, and the terminal is restored.
+        # As when the person leaves, a partial reply is kept and the terminal is restored.
         loop.add_signal_handler(signal.SIGTERM, self._leave)
         loop.add_signal_handler(signal.SIGTSTP, self._suspend)
-        # After the first drawing, which comes next: to import MLX would keep the interpreter from it.
+        # After the first drawing, which comes next: importing MLX would delay it.
         loop.call_soon(self._prepare_reply)
         if first_message:
             try:
@@ -255,7 +255,7 @@ class Shell:
                 self._composer.set_text(first_message)
 
     def _prepare_reply(self) -> None:
-        """Begin to load what the prompt does not need: the model, and what draws its reply. Then go on."""
+        """Begin to load the model, and import what draws a reply. Then begin with what waits."""
         self._chat.model.load()
         self._scheduler.submit(self._screen.reply.prepare)
         self._next()
@@ -265,8 +265,8 @@ class Shell:
     def _accept(self, text: str) -> None:
         """Enter was pressed.
 
-        Raises `UsageError` if a file that is named cannot be attached, or for a wrong argument of a
-        command that would be shown at once.
+        Raises `UsageError` if a file that is named cannot be attached, for a shell's command, and for a wrong
+        argument of a command that would be shown at once.
         """
         display_text = self._composer.with_labels(text)
         text = handlers.as_command(self._chat, text, in_terminal=True)
@@ -290,14 +290,14 @@ class Shell:
         return self._going_private or self._chat.session.log.is_private
 
     def _notify(self, text: str) -> None:
-        """Say a sentence, but not in the middle of a reply."""
+        """Show a sentence, but not in the middle of a reply."""
         if self._busy:
             self._composer.notice = text
         else:
             self._screen.print(f"{text}\n", "yellow")
 
     def _next(self) -> None:
-        """Begin with the oldest submission, or with what can be done while none waits."""
+        """Begin with the oldest submission, or with background work if none waits."""
         if self._busy or self._whole_screen.locked() or self._app.is_done:
             return
         if not self._queue:
@@ -311,8 +311,7 @@ class Shell:
     def _start_job(self, work: Callable[[], Outcome], submission: Submission | None = None) -> None:
         """Run `work` on the jobs' thread, where nothing else runs now.
 
-        If it fails or is stopped, a message comes back to the box. A command does not, as in every shell:
-        what is typed next may be another one.
+        If it fails or is stopped, a message comes back to the box. A command does not, as in other shells.
         """
         self._busy, self._cancelled, self._interrupted_at = True, threading.Event(), 0.0
         self._replying = submission is None or not submission.is_command
@@ -346,11 +345,11 @@ class Shell:
         text, title = submission.expanded_text, submission.text
         head = self._chat.session.head
         turn = self._chat.take(text, self._cancelled, title=title, images=submission.images)
-        # Closed before its end, it leaves the images that wait for the next message.
+        # If it is closed before its end, its images wait for the next message.
         with contextlib.closing(turn):
             if isinstance(self._stream(itertools.takewhile(_has_begun, turn)), TurnDone):
                 return None
-        # Nothing has come: the conversation is as it was, and the message is in the box again.
+        # There is no reply yet: the conversation is as it was, and the message comes back to the box.
         self._chat.session.move_head(head)
         return Failed(None, submission)
 
@@ -389,7 +388,7 @@ class Shell:
             self._screen.error(failed.reason)
 
     def _show(self, result: results.Result) -> None:
-        """Do or print what a command returned."""
+        """Act on a command's result, or print it."""
         if isinstance(result, results.Quit):
             self._leave()
         elif isinstance(result, results.Stream):
@@ -429,7 +428,7 @@ class Shell:
         self._screen.result(result)
 
     def _idle(self) -> None:
-        """Nothing runs and nothing waits: compute ahead."""
+        """Settle and type ahead: nothing runs and nothing waits."""
         self._going_private = False
         self._chat.settle_behind(self._app.invalidate)
         self._text_changed(self._composer.text, False)
@@ -437,7 +436,7 @@ class Shell:
     # Typing
 
     def _text_changed(self, text: str, at_once: bool) -> None:
-        """Prefill what is in the box when the person pauses, and at once after a paste."""
+        """Prefill the text in the box when the person pauses, and at once after a paste."""
         self._interrupted_at = self._escaped_at = 0.0
         self._cancel_typeahead_timer()
         if not self._busy and not self._app.is_done:
@@ -449,7 +448,7 @@ class Shell:
             self._typeahead_timer.cancel()
 
     def _type_ahead(self, text: str) -> None:
-        # What was stopped is not read again behind the person's back.
+        # A text that was stopped is not prefilled again until it is changed.
         if self._busy or text == self._stopped_text:
             return
         self._stopped_text = None
@@ -464,7 +463,7 @@ class Shell:
     # Stopping and leaving: nothing is lost, and nothing starts by itself
 
     def _interrupt(self) -> None:
-        """Stop what runs, and what is computed ahead; without a turn, leave at the second time."""
+        """Stop the job and the background work. If nothing runs, the second time leaves."""
         self._scheduler.halt()
         if self._busy:
             self._stop()
@@ -474,7 +473,7 @@ class Shell:
             self._interrupted_at = time.monotonic()
 
     def _escape(self) -> None:
-        """Stop what runs, else cancel an edit, else clear the box or open the tree at the second time."""
+        """Stop the job, else cancel an edit; else the second time clears the box or opens the tree."""
         is_second = time.monotonic() - self._escaped_at < DOUBLE_ESCAPE_SECONDS
         if is_second or self._chat.background.catching_up:
             self._scheduler.halt()
@@ -496,7 +495,7 @@ class Shell:
         self._bring_back()
 
     def _bring_back(self, failed: Submission | None = None) -> None:
-        """Put what failed, what waits and what is being written into the box, in this order."""
+        """Put the failed message, the queue and the box's own text into the box, in this order."""
         submissions = [failed] if failed is not None else []
         submissions += self._queue.pop_all()
         if submissions:
@@ -512,7 +511,7 @@ class Shell:
             self._screen.print(f"not sent: {shorten(submission.display_text, 60)}", "yellow")
 
     def _cancel_edit(self) -> bool:
-        """Leave a message that was being changed as it is. Returns whether there was one."""
+        """Cancel an edit. Returns whether there was one."""
         was_editing = self._chat.session.cancel_edit()
         if was_editing:
             self._screen.print("Edit cancelled.\n", "dim")
@@ -530,7 +529,7 @@ class Shell:
             self._app.exit()
 
     def _suspend(self) -> None:
-        """Give the terminal back and stop, for Ctrl-Z and SIGTSTP; draw again when the job goes on."""
+        """For Ctrl-Z and SIGTSTP: give the terminal back and stop; draw again when the process continues."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -543,7 +542,7 @@ class Shell:
         else:
             run_in_terminal(stop)
 
-    # What needs the whole screen
+    # The whole screen
 
     def _run_full_screen(self, dialog: Coroutine[Any, Any, None]) -> None:
         async def run() -> None:
@@ -559,7 +558,7 @@ class Shell:
         self._app.create_background_task(run())
 
     async def _on_whole_screen(self, dialog: Coroutine[Any, Any, None]) -> None:
-        """One at a time; what is printed meanwhile comes after it."""
+        """One at a time; text that is printed meanwhile comes after it."""
         async with self._whole_screen:
             # Until then this application may still take the rest of its last key from the terminal.
             await asyncio.sleep(2 * escape.ESCAPE_DELAY)
@@ -567,7 +566,7 @@ class Shell:
                 await dialog
 
     async def _look_up(self, line: str) -> None:
-        """Run a read-only command beside what runs. Its result must not stand in the middle of a reply."""
+        """Run a read-only command beside a reply, and show its result on the whole screen."""
 
         def look_up() -> results.Result | None:
             try:
@@ -618,13 +617,13 @@ class Shell:
             self._queue.insert(0, Submission(command, command, command, is_command=True, hit=hit))
 
     def _show_thinking(self) -> None:
-        """Open or close the thinking of the reply that is coming; without one, show all that there was."""
+        """Open or close the thinking of the streaming reply; between replies, show the whole conversation."""
         if self._busy:
             self._screen.reply.opened = not self._screen.reply.opened
         elif self._chat.session.log.has_begun:
             self._run_full_screen(pager.transcript(self._chat.session.conversation).app.run_async())
 
-    # What is drawn
+    # Drawing
 
     def _live_text(self) -> str:
         rows = self._app.output.get_size().rows
@@ -635,6 +634,6 @@ class Shell:
             return FormattedText([("", f"{composer.INDENT}Press Ctrl-C again to leave.")])
         if not self._composer.is_empty and time.monotonic() - self._escaped_at < DOUBLE_ESCAPE_SECONDS:
             return FormattedText([("", f"{composer.INDENT}Press Esc again to clear.")])
-        # While it settles, too: only then it is known what the reply takes without its thinking.
+        # While it settles too: only then is the reply's size without its thinking known.
         tokens = self._meter.tokens if self._busy or self._chat.background.settling else None
         return toolbar.text(self._chat, self._busy, tokens, self._app.output.get_size().columns)

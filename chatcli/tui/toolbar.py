@@ -1,4 +1,4 @@
-"""The toolbar below the box: session, turn, model, how full the context is, what runs."""
+"""The toolbar below the box: session, turn, model, how full the context is, background activity."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ STYLE = {
 AMBER, RED = 0.7, 0.9
 # Tokens from which on a context counts as unlimited.
 UNLIMITED_CONTEXT = 1 << 20
-# Columns that a name takes at most, and its share of a narrow terminal; it makes room down to the least.
+# The most columns of a name, its share of a narrow terminal (one of 3), and the least that it keeps.
 MAX_NAME_COLUMNS, NAME_SHARE, MIN_NAME_COLUMNS = 32, 3, 14
-# Columns in which the beginning of a longer part is worth showing.
+# The least columns in which the beginning of a longer part is worth showing.
 MIN_CUT_COLUMNS = 24
 SEPARATOR = " · "
 # Columns from which on there is room for numbers of tokens.
@@ -34,7 +34,7 @@ TOKENS_COLUMNS = 60
 
 
 class Part(NamedTuple):
-    """Something to show. Parts get their places by `priority`, 0 first."""
+    """A part of the toolbar. Parts with a lower `priority` get room first."""
 
     priority: int
     text: str
@@ -42,9 +42,9 @@ class Part(NamedTuple):
 
 
 class TokenMeter:
-    """How many tokens of the context the running turn takes, by its events; None between turns.
+    """Counts by its events how many tokens of the context the running turn takes; None between turns.
 
-    Replies are counted by what is shown of them, which may miss a token that shows nothing.
+    A reply's tokens are counted as they are shown, so tokens that show nothing are missed.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class TokenMeter:
 def text(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) -> FormattedText:
     """Name, turn, model, context and activity, as many of them as fit.
 
-    `turn_tokens` is what the running turn takes of the context, None without one.
+    `turn_tokens` is how much of the context the running turn takes, None without one.
     """
     parts = _parts(chat, busy, turn_tokens, columns)
     name_columns = max(min(MAX_NAME_COLUMNS, columns // NAME_SHARE), 1)
@@ -87,7 +87,7 @@ def text(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) -> F
 
 
 def _parts(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) -> list[Part]:
-    """What there is to show, from left to right."""
+    """The parts from left to right."""
     parts: list[Part] = []
     if busy and not chat.model.loading:
         parts.append(Part(0, "Esc stops"))
@@ -101,7 +101,7 @@ def _parts(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) ->
         branches = conversation.branch_count()
         parts.append(Part(2, f"turn {turns}" + (f", {branches} branches" if branches > 1 else "")))
     model = [Part(3, portable(clean_line(Path(chat.model.name).name))), *_context(chat, turn_tokens, columns)]
-    # What one waits for comes before what fits else.
+    # A settle that the next message will wait for comes first.
     activity = [Part(0 if background.catching_up else 4, background.activity)] if background.activity else []
     return [*parts, *activity, *model] if background.catching_up else [*parts, *model, *activity]
 

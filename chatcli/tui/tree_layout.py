@@ -1,7 +1,7 @@
 """A conversation's tree as rows: messages below each other, branches a step to the right.
 
-The main line keeps its depth: at a fork the other branches come first. So only branches of branches go
-deeper, and the path to the head never drifts off the edge. A reply that was continued is no branch.
+The main line keeps its depth, and at a fork the other branches come first. So only branches of branches go
+deeper, and the path to the head never drifts off the edge. A reply that /continue finished is not a branch.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from chatcli.tui.text.fit import MAX_ROW_CHARS, first_words
 BranchPath = tuple[str, ...]
 
 HERE = "  ◀ here"
-# Markdown's marks that would only be in the way in a row.
+# Markdown's marks, which are noise in a row.
 MARKS = re.compile(r"^ {0,3}(?:#{1,6} +|> ?|(?:```|~~~)\w*$)|\*\*|`+", re.MULTILINE)
-# Columns of guides that the deepest branches show at least.
+# The least columns of guides that deep branches show.
 MIN_GUIDE_COLUMNS = 6
 
 
@@ -28,8 +28,8 @@ MIN_GUIDE_COLUMNS = 6
 class Node:
     """A message in drawing order.
 
-    `turn` counts from 1 along its path, `descendants` all that hangs from it. `side_branches` are the
-    first messages of the branches that leave the main line of its branch right after it.
+    `turn` counts from 1 along its path, `descendants` is the number of messages below it. `side_branches` are
+    the first messages of the branches that leave the main line of its branch right after it.
     """
 
     entry: Entry
@@ -59,7 +59,7 @@ def tree_nodes(conversation: Conversation) -> list[Node]:
         if entry.parent is not None:
             descendants[entry.parent] += descendants[entry.id] + 1
     path = {entry.id for entry in conversation.path()}
-    # Of siblings, the path's own goes straight on, else the one with most below it, else the newest.
+    # The main line continues with the child on the path, else the one with most descendants, else the newest.
     main_child = {
         parent: max(reversed(siblings), key=lambda child: (child in path, descendants[child]))
         for parent, siblings in children.items()
@@ -68,7 +68,7 @@ def tree_nodes(conversation: Conversation) -> list[Node]:
     pending: list[tuple[str, BranchPath]] = []
 
     def push_children(parent: str | None, branches: BranchPath) -> BranchPath:
-        """Push what follows `parent`, the side branches on top; returns these."""
+        """Push the children of `parent`, the side branches on top. Returns the side branches."""
         siblings = children.get(parent, [])
         sides = tuple(child for child in siblings if child != main_child[parent])
         if siblings:
@@ -88,9 +88,9 @@ def tree_nodes(conversation: Conversation) -> list[Node]:
 
 
 def guides(rows: Sequence[BranchPath]) -> list[str]:
-    """The box lines before each of these rows, which are in drawing order."""
-    # Going up, for each branch: the last side branch of it that was met (None: the branch itself), and
-    # whether anything else of it is below that.
+    """The box-drawing lines before each of these rows, which are in drawing order."""
+    # For each branch, from the bottom up: the last of its side branches that was met (None: the branch
+    # itself), and whether anything else of the branch is below.
     met: dict[str | None, tuple[str | None, bool]] = {}
 
     def others_below(branch: str | None, side: str | None) -> bool:
@@ -100,12 +100,12 @@ def guides(rows: Sequence[BranchPath]) -> list[str]:
     for index in range(len(rows) - 1, -1, -1):
         branches = rows[index]
         outer: list[str | None] = [None, *branches]
-        goes_on = [others_below(*pair) for pair in zip(outer, branches, strict=False)]
-        lines = ["│ " if more else "  " for more in goes_on]
+        continues = [others_below(*pair) for pair in zip(outer, branches, strict=False)]
+        lines = ["│ " if more else "  " for more in continues]
         above = rows[index - 1] if index else None
         if branches and (above is None or above[: len(branches)] != branches):
             fork, end = ("├─", "└─") if above is not None else ("┌─", "──")
-            lines[-1] = fork if goes_on[-1] else end
+            lines[-1] = fork if continues[-1] else end
         drawn.append("".join(lines))
         for branch, side in zip(outer, [*branches, None], strict=True):
             met[branch] = (side, others_below(branch, side))
@@ -115,7 +115,7 @@ def guides(rows: Sequence[BranchPath]) -> list[str]:
 def row_start(
     node: Node, guide: str, turn_digits: int, labels: Mapping[str, str], *, is_hint: bool = False
 ) -> tuple[list[tuple[str, str]], str]:
-    """A row from its guide to its words, as (style, text), and the mark behind a reply that was cut.
+    """A row from its guide to its words, as (style, text), and the mark of a reply that was cut.
 
     The styles are strong, dim, name and none.
     """
@@ -136,6 +136,6 @@ def row_start(
 
 
 def cut_guide(guide: str, width: int) -> str:
-    """A guide in at most half of a row, or so: of deep branches only the last steps are drawn."""
+    """A guide cut to about a third of a row: of deep branches only the last steps are drawn."""
     room = max(width // 3 // 2 * 2, MIN_GUIDE_COLUMNS)
     return guide if len(guide) <= room else "… " + guide[len(guide) - room + 2 :]

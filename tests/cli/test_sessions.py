@@ -145,7 +145,7 @@ def test_a_session_is_exported_and_imported(chatcli: Program) -> None:
     path = save(chatcli, "fruit salad", "two pears", "three plums", "four figs")
     chatcli.run("export", "fruit", "-o", "fruit.json")
     result = chatcli.run("import", "fruit.json")
-    assert "Imported 2 turns as 'fruit-salad'. To go on with it: chatcli resume fruit-salad\n" == result.text
+    assert "Imported 2 turns as 'fruit-salad'. To continue it: chatcli resume fruit-salad\n" == result.text
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     copied = path.with_name("fruit-salad.jsonl").read_bytes().splitlines()
     assert lines[1:] == [json.loads(line) for line in copied][1:]
@@ -221,7 +221,7 @@ def test_an_imported_conversation_can_be_continued(chatcli: Program) -> None:
         {"role": "assistant", "content": "Hi.", "reasoning_content": "Greet."},
     ]
     result = chatcli.run("import", "-", stdin=json.dumps(messages))
-    assert "Imported 1 turn as 'hello'. To go on with it: chatcli resume hello\n" == result.text
+    assert "Imported 1 turn as 'hello'. To continue it: chatcli resume hello\n" == result.text
     turn = chatcli.ask("And now?", "-S", "hello", "-n", "2")
     assert ("hello", 2) == (turn["session"], turn["turn"])
     session = chatcli.run("show", "hello", "--json").json()

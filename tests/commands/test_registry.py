@@ -208,7 +208,7 @@ def test_the_help_explains_one_command(chat: Chat, line: str) -> None:
     result = registry.run(chat, line)
     assert "/branch [TURN] [NAME]" == result.usage
     assert ("fork",) == result.aliases
-    assert result.details.endswith("This session stays as it is.")
+    assert result.details.endswith("This session does not change.")
     assert "/branch 3 another-way" == result.example
 
 
@@ -238,7 +238,7 @@ def talk(tmp_path: Path) -> Iterator[Chat]:
 
 def test_a_branch_says_that_it_is_a_new_session(talk: Chat) -> None:
     result = registry.run(talk, "/branch")
-    assert ("talk-2", "This is a new session. 'talk' stays as it is: /resume opens it.") == (
+    assert ("talk-2", "This is a new session. 'talk' is unchanged: /resume opens it.") == (
         result.name,
         result.said,
     )

@@ -76,7 +76,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         assert "/home/me/notes.txt is a path" == third["user"]
         check_panel(panels(terminal)[-1], third)
         assert "" == third["thinking"]
-        run_command(terminal, "/branch 1 aside", "'greeting' stays as it is: /resume opens it.")
+        run_command(terminal, "/branch 1 aside", "'greeting' is unchanged: /resume opens it.")
         assert "aside · 1 turn" in terminal.text()
         send_message(terminal, "on the side")
         assert ["hello there", "on the side"] == [turn["user"] for turn in turns_of(chatcli, "aside")]

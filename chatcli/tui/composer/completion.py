@@ -11,14 +11,14 @@ from prompt_toolkit.document import Document
 from chatcli.commands import mentions
 from chatcli.text import file_size
 
-# From a line that begins with a slash to (text, start position, help) of what may complete it.
+# From a line that begins with a slash to (text, start position, help) of each completion.
 CompleteCommand = Callable[[str], Iterable[tuple[str, int, str]]]
 
 
 class MessageCompleter(Completer):
-    """Completes a first line that begins with a slash by `complete_command`, else files in `folder`.
+    """Completes a first line that begins with a slash by `complete_command`, else the name after an `@`.
 
-    Or wherever the name after `@` leads.
+    Relative names start in `folder`.
     """
 
     def __init__(self, complete_command: CompleteCommand, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The box in which a message is written: a prompt_toolkit buffer with chips, completion and its keys."""
+"""The input box: a prompt_toolkit buffer with chips, completion and its keys."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ from chatcli.tui.composer.rows import MAX_WRAPPED_CHARS, LineWrapper
 from chatcli.tui.text.fit import is_portable, portable, wrapped
 
 PROMPT, INDENT = "› ", "  "
-# What an empty box says: the first that fits.
+# The text of an empty box: the first that fits.
 PRIVATE_PLACEHOLDERS = ("Say something in private: nothing of it goes to disk", "Say something in private")
 PLACEHOLDERS = ("Say something, or / for commands", "Say something, or /", "Say something")
-# Rows that the box may grow to in a low terminal; in others it is a third of the screen.
+# The most rows of the box in a low terminal; in others it is a third of the screen.
 MIN_MAX_ROWS = 3
-# Shift, Alt and Ctrl with Enter, where a terminal tells them from Enter (CSI u, modifyOtherKeys).
+# Shift, Alt and Ctrl with Enter, in terminals that tell them from Enter (CSI u, modifyOtherKeys).
 MODIFIERS = (2, 3, 5, 6)
 MODIFIED_ENTER = [f"\x1b[13;{n}u" for n in MODIFIERS] + [f"\x1b[27;{n};13~" for n in MODIFIERS]
 STYLE = {
@@ -83,9 +83,9 @@ STYLE = {
 class Composer:
     """A box for one message at a time. `container` is for a layout, `window` is what takes the focus.
 
-    `on_accept` gets what is sent; if it raises a `ChatcliError`, that is shown and the text stays.
-    `on_change` gets what Enter would send now, and whether it came at once (a paste, an editor).
-    `on_escape` is called at Esc, unless that closes a menu, `on_clear` when the text was thrown away.
+    `on_accept` gets the text that is sent; if it raises a `ChatcliError`, that is shown and the text stays.
+    `on_change` gets the text that Enter would send now, and whether it came at once (a paste, an editor).
+    `on_escape` is called at Esc, unless that closes a menu, `on_clear` when the text was cleared.
     `notify` shows a sentence. `history` has the chips of `pastes`. `complete_command` completes a line that
     begins with a slash. `folder` is where relative `@path` names start, `editor` a command line or None,
     `in_terminal` is that of prompt_toolkit. While it `is_private`, the
@@ -174,11 +174,11 @@ class Composer:
         self.notice = ""
         self._on_change(self.text, self._changes_at_once)
 
-    # What the box holds
+    # Its text
 
     @property
     def text(self) -> str:
-        """What Enter would send: pastes in full, without triple quotes."""
+        """The text that Enter would send: pastes in full, without triple quotes."""
         return self._pastes.unfold(unquoted(self.buffer.text))
 
     @property
@@ -192,7 +192,7 @@ class Composer:
 
     @property
     def paste_texts(self) -> list[str]:
-        """The long pastes so far, in which a name after `@` attaches nothing."""
+        """The long pastes so far. A name after `@` in them attaches nothing."""
         return self._pastes.texts()
 
     @property
@@ -216,7 +216,7 @@ class Composer:
             self._changes_at_once = False
 
     def _note(self) -> str:
-        """What stands below the text: a notice, how to close quotes, or the sizes of the files it names."""
+        """The line below the text: a notice, how to close quotes, or the sizes of the files it names."""
         if self.notice:
             return self.notice
         if has_open_quotes(self.buffer.text):
@@ -230,7 +230,7 @@ class Composer:
             return [("class:composer.notice", "\n".join(INDENT + line for line in lines))]
         return [("class:composer.note", INDENT + shorten(portable(self._note()), width))]
 
-    # What keys do
+    # Keys
 
     def send(self) -> None:
         """Hand over the text and empty the box, unless it is refused or there is nothing in it."""
@@ -273,7 +273,7 @@ class Composer:
             self._on_escape()
 
     def paste(self, data: str) -> None:
-        """Insert what a terminal pastes: a chip if it is long."""
+        """Insert a paste of the terminal, as a chip if it is long."""
         text = normalized(data)
         with self._changing(at_once=True):
             if is_long(text):
@@ -304,7 +304,7 @@ class Composer:
             (self.buffer.auto_up if step < 0 else self.buffer.auto_down)()
 
     def _move_row(self, step: int) -> bool:
-        """Move the cursor a row; False if the text ends there."""
+        """Move the cursor by a row. Returns False if the text ends there."""
         info, document = self.window.render_info, self.buffer.document
         width = info.window_width - len(INDENT) if info else MAX_WRAPPED_CHARS
         cursor = document.cursor_position_row, document.cursor_position_col
@@ -317,7 +317,7 @@ class Composer:
         return True
 
     async def edit(self) -> None:
-        """Let the person's editor change the text. Whatever goes wrong, the box keeps it."""
+        """Open the text in the person's editor. If that fails, the box keeps it."""
         if not (editor := self._editor):
             self._notify("No editor is set: export EDITOR=nano, then start chatcli again.")
             return
@@ -326,7 +326,7 @@ class Composer:
             return
         try:
             async with self._in_terminal():
-                # Only now: an editor that was open before may have changed it.
+                # Only now: another editor may have been open until here, and have changed it.
                 text = self._pastes.unfold(self.buffer.text)
                 text = await asyncio.get_running_loop().run_in_executor(None, edited, text, editor)
         except UsageError as error:
@@ -336,9 +336,9 @@ class Composer:
 
 
 class MessageBuffer(Buffer):
-    """A buffer that is accepted by `send` only, and into which no chip can be typed.
+    """A buffer whose Enter calls `send`, and into which no chip can be typed.
 
-    Up and Down go to the entries of the history that begin with what is typed.
+    Up and Down go to the entries of the history that begin with the typed text.
     """
 
     def __init__(self, send: Callable[[], None], history: History, completer: Completer) -> None:
@@ -363,7 +363,7 @@ class MessageBuffer(Buffer):
         super().insert_text(chip)
 
     def complete(self) -> None:
-        """Go to the next completion; take the only one, or what all of them have in common."""
+        """Go to the next completion. Insert the only one, or the beginning that all have in common."""
         state = self.complete_state
         if state is not None and len(state.completions) > 1:
             self.complete_next()
@@ -387,7 +387,7 @@ class MessageBuffer(Buffer):
 
     @property
     def has_chosen_completion(self) -> bool:
-        """Whether a completion is selected that changed what was typed."""
+        """Whether a selected completion has changed the text."""
         state = self.complete_state
         return bool(state and state.current_completion and self.text != state.original_document.text)
 
@@ -405,7 +405,7 @@ class WrapProcessor(Processor):
         if needs_no_wrap and text.isprintable() and is_portable(text):
             return Transformation(given.fragments)
         fragments: StyleAndTextTuples = []
-        # Where what is drawn for each character begins.
+        # For each character, the offset of what is drawn for it.
         offsets = [0]
         for (style, character, *_), (blanks, drawn) in zip(
             explode_text_fragments(given.fragments), self._wrapper.wrap(text, width).cells, strict=True
@@ -463,7 +463,7 @@ def _keys(composer: Composer) -> KeyBindings:
 def _search_keys(search_buffer: Buffer) -> KeyBindings:
     """The keys while the history is searched, so that the shell's own do not act there."""
     keys = KeyBindings()
-    # To accept an empty search would repeat the last one.
+    # Accepting an empty search would repeat the last one.
     has_text = Condition(lambda: bool(search_buffer.text))
     for key in ("enter", "escape"):
         keys.add(key, filter=has_text)(accept_search)

@@ -1,4 +1,4 @@
-"""Text changed in the person's editor."""
+"""Opens a text in the person's editor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from chatcli.errors import UsageError
 from chatcli.text import shorten
 
-# What is tried where neither VISUAL nor EDITOR is set; nano says on its screen how to leave it.
+# The editors to try if neither VISUAL nor EDITOR is set; nano first, as it shows how to leave it.
 USUAL_EDITORS = ("nano", "vi", "vim")
 
 
@@ -25,7 +25,7 @@ def find_editor(environment: Mapping[str, str], *, installed: bool = True) -> st
 
 
 def edited(text: str, editor: str) -> str:
-    """`text` as it is when the command `editor` has ended. Raises `UsageError`."""
+    """`text` after the command `editor` has changed it. Raises `UsageError`."""
     editor_name = shorten(editor, 40)
     try:
         handle, name = tempfile.mkstemp(".md", "message-")

@@ -1,7 +1,7 @@
 """Esc and Alt in the input box, told apart by how their bytes arrive.
 
-A terminal sends Alt and a key in one piece: ESC and that key. Who presses Esc and types on sends ESC
-alone. A slow line may join the two, so where a chord would have nothing to do it is Esc and a key.
+A terminal sends Alt and a key in one piece: ESC and that key. Esc, and a key after it, come in two. A slow
+connection may join them, so where Alt and that key do nothing, they count as Esc and the key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prompt_toolkit.keys import Keys
 # Seconds to wait for the rest of a key's escape sequence, and for the next key of a chord.
 ESCAPE_DELAY, CHORD_DELAY = 0.03, 0.3
 ESC = "\x1b"
-# What Alt with these keys does to a text. prompt_toolkit's others would only swallow letters.
+# What Alt does with these keys. Other chords of prompt_toolkit would only swallow letters.
 ALT_COMMANDS = {
     "b": "backward-word",
     "left": "backward-word",
@@ -35,7 +35,7 @@ ALT_COMMANDS = {
 
 
 def make_final(app: Application[Any]) -> None:
-    """Make an ESC that came alone Esc at once, not the beginning of a chord with what is typed next."""
+    """Make an ESC that came alone the key Esc at once, not the beginning of a chord with the next key."""
 
     def set_timeout(processor: KeyProcessor) -> None:
         keys = processor.key_buffer
@@ -46,7 +46,7 @@ def make_final(app: Application[Any]) -> None:
 
 
 def add_keys(keys: KeyBindings, has_text: Condition, escape: Callable[[], None]) -> None:
-    """Add Esc, and Alt where there is a text to work on. Without one a chord is Esc and then a key."""
+    """Add Esc, and Alt for a box with text. In an empty box a chord is Esc and then a key."""
     keys.add("escape")(lambda _: escape())
     for key, name in ALT_COMMANDS.items():
         keys.add("escape", key, filter=has_text, eager=True)(get_by_name(name))
@@ -54,6 +54,6 @@ def add_keys(keys: KeyBindings, has_text: Condition, escape: Callable[[], None])
     @keys.add("escape", Keys.Any, eager=True)
     def _(event: KeyPressEvent) -> None:
         first, second = event.key_sequence
-        if first.data == ESC:  # the one in the sequence of Alt and an arrow is nobody's Esc
+        if first.data == ESC:  # in the sequence of Alt and an arrow, ESC is not the key
             escape()
         event.key_processor.feed(second, first=True)

@@ -31,9 +31,9 @@ class Paste:
 
 
 class Pastes:
-    """Every long paste so far, by its chip. They stay: undo and the kill ring may bring a chip back.
+    """Every long paste so far, by its chip. They are kept: undo and the kill ring may bring a chip back.
 
-    There are some four thousand chips; the next paste then takes the oldest one's.
+    There are about four thousand chips; then the next paste takes the oldest one's.
     """
 
     def __init__(self) -> None:
@@ -84,11 +84,11 @@ class Pastes:
         return max(touching, key=lambda place: place[1] - place[0], default=None)
 
     def unfold(self, text: str) -> str:
-        """`text` with what was pasted in place of each chip."""
+        """`text` with each chip replaced by its paste."""
         return CHIP.sub(lambda match: self.text(match[0]), text)
 
     def labelled(self, text: str) -> str:
-        """`text` with a label in place of each chip."""
+        """`text` with each chip replaced by its label."""
         return CHIP.sub(lambda match: self.label(match[0]) or "", text)
 
     def text(self, chip: str) -> str:
@@ -96,7 +96,7 @@ class Pastes:
         return paste.text if paste else ""
 
     def label(self, character: str) -> str | None:
-        """What a chip looks like; None for every other character."""
+        """A chip's label; None for every other character."""
         paste = self._by_chip.get(character)
         return paste.label if paste else None
 
@@ -109,7 +109,7 @@ def is_long(text: str) -> bool:
 
 
 def count_lines(text: str) -> int:
-    """The lines of `text`; a line break at its end begins none."""
+    """The number of lines of `text`; a line break at its end does not begin another."""
     return text.count("\n") + (not text.endswith("\n"))
 
 

@@ -13,7 +13,7 @@ import wcwidth
 from chatcli.tui.text.fit import portable
 
 TAB_WIDTH = 4
-# A longer line is broken anywhere, which is faster.
+# Longer lines are broken anywhere, which is faster.
 MAX_WRAPPED_CHARS = 4000
 # From here on, characters are two columns wide, and a row may end between any two.
 WIDE = "\u2e80"
@@ -22,9 +22,9 @@ WORD = re.compile(f"[^ \t{WIDE}-\U0010ffff]+|.", re.DOTALL)
 
 @dataclass(frozen=True)
 class WrappedLine:
-    """`cells`: for each character the blanks before it and what is drawn for it.
+    """A line's `cells`: for each character the number of blanks before it, and the text drawn for it.
 
-    `row_starts`: the offsets in the text at which a row of the screen begins.
+    `row_starts`: the offsets in the line at which a row of the screen begins.
     """
 
     cells: list[tuple[int, str]]
@@ -32,7 +32,7 @@ class WrappedLine:
 
 
 class LineWrapper:
-    """Wraps lines. `label` returns what is drawn for a sign that stands for a paste, else None."""
+    """Wraps lines. `label` returns the label of a chip, None for other characters."""
 
     def __init__(self, label: Callable[[str], str | None]) -> None:
         self._label = label
@@ -52,7 +52,7 @@ class LineWrapper:
                 needed = word_width if i == 0 and word_width <= width else wcwidth.width(cell)
                 blanks = 0
                 if column and column + needed > width:
-                    # A space for which its row has no column left is not drawn.
+                    # A space at the end of a full row is not drawn.
                     cell = "" if column == width and word in " \t" else cell
                     blanks = width - column if cell else 0
                     row_starts.append(len(cells))

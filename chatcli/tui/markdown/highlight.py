@@ -34,18 +34,18 @@ THEME = ANSISyntaxTheme({tuple(name.split(".")): Style.parse(style) for name, st
 COMMENT_ENDS = "\n*/\n-->"
 
 
-# Lines of context that are enough if they colour the last lines alike; beyond the others it is tried
-# whether they are, and they are taken in any case.
+# The lines of context that are kept: the short ones if they colour the last lines in the same way, which is
+# tried from TRY_CONTEXT lines on, and in any case from MAX_CONTEXT on.
 SHORT_CONTEXT, TRY_CONTEXT, MAX_CONTEXT = 4, 16, 160
 
 
 class Highlighter:
-    """Highlights code line by line, each from the lines before it only."""
+    """Highlights code line by line. A line's colours depend only on the lines before it."""
 
     def __init__(self, language: str) -> None:
         self.language = language
         self._syntax = Syntax("", language, theme=THEME)
-        # Each line so far with its rendering, and the last lines, which the next one is highlighted after.
+        # The lines so far with their renderings, and the last lines: the context of the next one.
         self._done: list[tuple[str, Text]] = []
         self._context: list[str] = []
 
@@ -72,7 +72,7 @@ class Highlighter:
         return rows
 
     def _shorten_context(self) -> None:
-        """Keep only the last lines where they look the same without the others."""
+        """Keep only the last lines if they are coloured in the same way without the others."""
         count = len(self._context)
         if count <= TRY_CONTEXT or count % SHORT_CONTEXT:
             return

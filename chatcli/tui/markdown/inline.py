@@ -1,4 +1,4 @@
-"""The text of one block, styled, and how much of it no later text can change."""
+"""Styles the text of a block, and tells how much of it no later text can change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPEN_MARKUP = re.compile(
 
 @dataclass(frozen=True)
 class InlineText:
-    """A block's text so far, in which nothing is left open before the offset `closed`.
+    """A block's text so far. Before the offset `closed` no markup is left open.
 
     `last_word` and `last_line` are the offsets at which its last word and its last source line begin.
     """
@@ -47,14 +47,14 @@ class InlineText:
 
 
 class InlineRenderer:
-    """Renders the text of blocks. `plain` writes marks where there are no colours."""
+    """Renders the text of blocks. `plain`: there are no colours, so marks are kept."""
 
     def __init__(self, parser: MarkdownIt, plain: bool) -> None:
         self._parser = parser
         self._plain = plain
 
     def complete(self, block: Node, translate: Callable[[str], str] = str) -> Text:
-        """The text of a block to which nothing is added."""
+        """The text of a block that does not grow."""
         return self._spans(self._nodes(block, translate))
 
     def _nodes(self, block: Node, translate: Callable[[str], str] = str) -> Sequence[Node]:
@@ -92,7 +92,7 @@ class InlineRenderer:
         if node.type == "code_inline":
             return Text(f"`{content}`") if self._plain else Text(content, CODE)
         if node.type in ("softbreak", "hardbreak"):
-            # People and models break lines where a line ends: a poem's, an address's.
+            # Kept, as in poems and addresses.
             return Text("" if _is_break_tag(node.previous_sibling) else "\n")
         return Text("\n" if _is_break_tag(node) else content)
 
@@ -112,7 +112,7 @@ def _is_break_tag(node: Node | None) -> bool:
 
 
 def open_markup(node: Node) -> int | None:
-    """The offset at which something is left open in an inline node, if anything is."""
+    """The offset of markup that is left open in an inline node, if there is any."""
     if node.type == "text":
         match = OPEN_MARKUP.search(node.content)
         return match.start() if match else None

@@ -1,4 +1,4 @@
-"""Markdown that may still grow, laid out in rows, and which of them no later text can change."""
+"""Lays out Markdown that may still grow, and tells which rows no later text can change."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ MATH = re.compile(
 )
 MATH_FENCES = {"$$": "$$", "\\[": "\\]"}
 
-# A last line that is text whatever follows: it begins with a word, not with a tag, a rule or a marker (which
-# has nine digits at most).
+# A last line that is text whatever follows: it begins with a word, not with a tag, a rule or a list's marker
+# (which has nine digits at most).
 DECIDED_TEXT = re.compile(r"(?!<)[\W_]*(?:[^\W_\x00-\x7f]|[^\W_](?:\w{9}|\S*?(?:[ \t]+\S|[^\x00-\x7f])))")
 TASK = re.compile(r"\[[ xX]\] (?=\S)")
 
 
 @dataclass(frozen=True)
 class TailState:
-    """What came before the tail of the source that is still needed.
+    """What must be remembered of the source before its tail.
 
     `line` is the number of the tail's first line, `gap` whether a blank row belongs above it. `number` is
     the number of a list item that it begins with, `code_lines` how many lines of its fence came before.
@@ -85,7 +85,7 @@ class Page(RenderedRows):
 
 
 class Layout:
-    """Lays out a tail at a time; keeps only what makes the next time cheap."""
+    """Lays out the tail of a reply. It keeps only caches from one call to the next."""
 
     def __init__(self, console: Console, indent: str) -> None:
         self._console = console
@@ -100,13 +100,13 @@ class Layout:
         self.fit()
 
     def fit(self) -> None:
-        """Take over the console's width, one column less: a full line may wrap."""
+        """Take over the console's width, less one column: a full line may wrap."""
         self._width = max(self._console.width - len(self._indent) - 1, 4)
 
     def page(self, source: str, state: TailState, printed: Position, ended: bool) -> Page:
         """The rows of `source` after `state`, all of them stable if it has `ended`.
 
-        A row ends at `printed`, also when what is printed was laid out for another width.
+        A row ends at `printed`, even if the printed rows were laid out for another width.
         """
         self._source, self._state, self._printed = source_lines(source), state, printed
         self._ended = ended
@@ -172,7 +172,7 @@ class Layout:
             return self._code(node, width)
         if node.type == "table":
             return self._table(node, width, live and self._is_open(node))
-        # The others are complete as soon as their lines are.
+        # The other kinds are final as soon as their lines are.
         block = self._at(node)
         if node.type == "heading":
             text = self._inline.complete(node)
@@ -213,7 +213,7 @@ class Layout:
         text = first.children[0] if first is not None and first.type == "paragraph" else None
         if text is not None and TASK.match(text.content):
             marker = text.content[:4]
-        # In a very narrow window nothing would be left for the text.
+        # A very narrow window would leave no room for the text.
         room = max(width - len(marker), 4)
         inner = self._blocks(item.children, room, live)
         if not inner.rows:
@@ -261,7 +261,7 @@ class Layout:
 
     def _table(self, node: Node, width: int, live: bool) -> RenderedRows:
         rows = [row for part in node.children for row in part.children]
-        # Of its first line some may be printed as prose already.
+        # Some of its first line may be printed as prose already.
         block = self._at(node, later=1)
         if live:
             count = f" {len(rows)} rows" if len(rows) > 1 else ""
@@ -273,7 +273,7 @@ class Layout:
             pad_edge=False,
             header_style="bold",
         )
-        # Beside others a cell has to be as wide in every terminal.
+        # Every terminal must draw a cell in the same columns.
         cell = partial(self._inline.complete, translate=portable)
         for head in rows[0].children:
             style = str(head.attrs.get("style", ""))
@@ -301,11 +301,11 @@ def _first_line(node: Node) -> int:
 
 
 def parser() -> MarkdownIt:
-    """Without what a later line could change: no underlined headings, no references."""
+    """A parser without the syntax that changes earlier lines: underlined headings and references."""
     parser = MarkdownIt("commonmark", {"html": True}).enable(["strikethrough"])
     parser.disable(["lheading", "reference", "text_join", "inline"])
     parser.block.ruler.before("fence", "math", math_block, {"alt": ["paragraph", "blockquote", "list"]})
-    # Not before the others, as the library has it: a line that begins another block is no table's first.
+    # After the other blocks, unlike in the library: a line that begins another block does not begin a table.
     parser.block.ruler.before("paragraph", "table_in_text", table, {"alt": ["paragraph", "reference"]})
     parser.inline.ruler.before("escape", "math", math_inline)
     return parser

@@ -69,7 +69,7 @@ class Block:
         return rows
 
     def count_full(self, plain: str, width: int) -> int:
-        """How many rows of a text that goes on are full."""
+        """How many rows of a text that may grow are full."""
         lines = enumerate(plain.split("\n"))
         return sum(1 + len(self._breaks(word_breaks, *line, width)) for line in lines) - 1
 
@@ -78,7 +78,7 @@ class Block:
         return [row._replace(is_code=True) for row in self.rows(lines, width, full_breaks, start)]
 
     def atomic_rows(self, *texts: Text) -> list[Row]:
-        """Rows that are printed all or none."""
+        """Rows that are printed together or not at all."""
         return [Row(text, (self.line, 0, 0)) for text in texts]
 
     def gap(self, wanted: bool) -> list[Row]:
@@ -87,7 +87,7 @@ class Block:
 
 
 def stack(parts: Iterable[tuple[list[Row], RenderedRows]]) -> RenderedRows:
-    """Parts below each other, each after its blank rows. Only the last may change."""
+    """Parts one after the other, each after its blank rows. Only the last part may change."""
     rows: list[Row] = []
     stable = 0
     for gap, rendered in parts:

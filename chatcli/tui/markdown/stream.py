@@ -25,13 +25,13 @@ PAUSE_FACTOR = 15
 
 
 def rendered(text: str, console: Console, indent: str = "  ") -> list[Text]:
-    """The rows of a reply that is complete: those that a `MarkdownStream` leaves of it."""
+    """The rows of a complete reply, as a `MarkdownStream` prints them."""
     source = LINE_END.sub("\n", clean(text))
     return [row.text for row in Layout(console, indent).page(source, TailState(), BEFORE_ALL, True).rows]
 
 
 class MarkdownOutput(Protocol):
-    """Where lines go."""
+    """Takes rows."""
 
     def put(self, settled: Sequence[Text], live: Sequence[Text]) -> None:
         """Print `settled` for good; `live` is what follows it now, until the next call."""
@@ -40,8 +40,8 @@ class MarkdownOutput(Protocol):
 class MarkdownStream:
     """Hands the lines of a reply to `output` while its text is fed; `finish` leaves it complete.
 
-    They stand behind `indent`, but for code, which is copied as it is, and leave the console's last column
-    free. Text may hold anything: it is cleaned here.
+    Lines other than code begin with `indent`, and all leave the console's last column free. The text is
+    cleaned here.
     """
 
     def __init__(
@@ -52,25 +52,25 @@ class MarkdownStream:
         clock: Callable[[], float] = time.monotonic,
         before: str = "",
     ) -> None:
-        """`before` was shown earlier, and the text goes on from there.
+        """The text continues `before`, which was shown earlier.
 
-        What the text may still change of it is shown again.
+        The rows of it that the text may still change are shown again.
         """
         self._layout = Layout(console, indent)
         self._output = output
         self._clock = clock
         self._next_frame = clock()
-        # The end of the source that is still needed, what came before it, and how far it is printed.
+        # The tail of the source, what must be remembered before it, and how far it is printed.
         self._tail = ""
         self._state = TailState()
         self._printed = BEFORE_ALL
-        self._goes_on = bool(before)
+        self._continues = bool(before)
         if before:
             self._tail = clean(before)
             self._settle(lambda settled, live: None)
 
     def feed(self, text: str) -> None:
-        """Take the next piece of the reply; draw it if the last drawing is long enough ago."""
+        """Take the next piece of the reply, and draw if the last drawing is long enough ago."""
         self._tail += clean(text)
         began = self._clock()
         if began >= self._next_frame:
@@ -86,19 +86,19 @@ class MarkdownStream:
         self._tail, self._state, self._printed = "", TailState(), BEFORE_ALL
 
     def _put(self, settled: list[Text], live: list[Text]) -> None:
-        if self._goes_on and (first := settled or live):
-            if not first[0].plain:  # a block that begins here needs no gap above it
+        if self._continues and (first := settled or live):
+            if not first[0].plain:  # the gap above a block that begins here
                 del first[0]
-            self._goes_on = not settled
+            self._continues = not settled
         self._output.put(settled, live)
 
     def _settle(self, put: Callable[[list[Text], list[Text]], None]) -> None:
-        """Hand over what is settled and what is live, and keep what is still needed."""
+        """Hand over the settled and the live rows, and keep the tail."""
         self._tail = LINE_END.sub("\n", self._tail)
         self._layout.fit()
         shown = complete = self._page(self._tail)
         if not shown.decided:
-            # What is stable is known only of the lines before the last one.
+            # Only the lines before the last one may be stable.
             complete = self._page(self._tail[: self._tail.rfind("\n") + 1])
         settled = complete.rows[complete.count_until(self._printed) : complete.stable]
         printed = settled[-1].end if settled else self._printed

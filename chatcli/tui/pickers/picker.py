@@ -1,6 +1,6 @@
-"""A full-screen list to pick from, filtered as one types, with a preview of the selected row.
+"""A full-screen list to pick from, which filters as you type and previews the selected row.
 
-Only the rows in sight are drawn, and only while they are: ten thousand cost no more than ten.
+Only the rows in sight are drawn, so ten thousand cost no more than ten.
 """
 
 from __future__ import annotations
@@ -41,14 +41,13 @@ from chatcli.tui.text.fit import fit, padded, wrapped
 
 T = TypeVar("T")
 
-# From these columns on the preview is beside the list, from these rows on below it, and from these rows
-# on there are empty lines.
+# The least columns for a preview beside the list, the least rows for one below it, and for empty lines.
 WIDE_COLUMNS, TALL_ROWS, ROOMY_ROWS = 110, 14, 30
 # Rows kept in sight above and below the selected one.
 SCROLL_MARGIN = 2
 # Seconds to wait for the rest of a key's escape sequence.
 ESCAPE_DELAY = 0.05
-# Columns between two.
+# Columns between two columns of the list.
 GAP = 2
 AGE_UNITS = (("y", 31_536_000), ("mo", 2_592_000), *UNITS)
 STYLE = Style.from_dict(
@@ -65,9 +64,9 @@ STYLE = Style.from_dict(
 
 @dataclass(frozen=True)
 class Action:
-    """What keys (prompt_toolkit's names) do in a list; the footer says `label` and `description`, if any.
+    """The action of some keys (prompt_toolkit's names); the footer shows `label` and `description`, if any.
 
-    A key that `edits` a line means that instead once there is a filter.
+    A key that `edits` a line keeps that meaning once there is a filter.
     """
 
     keys: Sequence[str]
@@ -88,15 +87,15 @@ class Question:
 
 
 class PickerRows(ABC, Generic[T]):
-    """What there is to pick from. All text that it returns is clean and fits."""
+    """The rows to pick from. All text that it returns is clean and fits."""
 
     title: str
     enter_label: str
     filter_hint = "type to filter"
     preview_scrolls = True
-    # The columns at the right of the rows: name, columns taken, the width of a row from which it is shown.
+    # The columns at the right of the rows: name, width, and the least width of a row that shows it.
     COLUMNS: Sequence[tuple[str, int, int]] = ()
-    # Where they are picked from, once they are.
+    # The picker that shows the rows, once there is one.
     picker: Picker[T] | None = None
 
     @abstractmethod
@@ -108,26 +107,26 @@ class PickerRows(ABC, Generic[T]):
 
     @abstractmethod
     def preview(self, index: int, width: int, height: int) -> Iterator[StyleAndTextTuples]:
-        """Yield the lines of what a row stands for."""
+        """Yield the lines of a row's preview."""
 
     @abstractmethod
     def filter(self, query: str, selected: int) -> int:
-        """Keep what matches; returns the row to select then."""
+        """Keep the rows that match. Returns the row to select then."""
 
     @abstractmethod
     def choose(self, index: int) -> T:
-        """What picking a row returns. Raises `ChatcliError` if it cannot be picked."""
+        """The result of picking a row. Raises `ChatcliError` if it cannot be picked."""
 
     @abstractmethod
     def tally(self) -> str:
-        """How many there are, in words."""
+        """How many rows there are, in words."""
 
     @abstractmethod
     def empty_text(self, query: str) -> str:
-        """What an empty list says."""
+        """The text of an empty list."""
 
     def columns(self, width: int) -> list[tuple[str, int]]:
-        """The columns for which a row of this width has room, and how much they take."""
+        """The names and widths of the columns that a row of this width has room for."""
         return [(name, columns) for name, columns, min_width in self.COLUMNS if width >= min_width]
 
     def headings(self, width: int) -> str:
@@ -137,11 +136,11 @@ class PickerRows(ABC, Generic[T]):
     def actions(self, picker: Picker[T]) -> Sequence[Action]: ...
 
     def on_select(self, index: int) -> None:
-        """Called when the row at `index` was selected."""
+        """Called after the row at `index` was selected."""
 
 
 class Picker(Generic[T]):
-    """What is selected, what is in sight and what is being asked."""
+    """The state of a list: the selected row, the rows in sight, the question that is asked."""
 
     def __init__(self, rows: PickerRows[T], selected: int = 0, query: str = "") -> None:
         """`query` is the filter to begin with, to which Esc goes back before it leaves."""
@@ -158,7 +157,7 @@ class Picker(Generic[T]):
         self.app: Application[T | None] = _application(self)
 
     async def run(self) -> T | None:
-        """What was picked, or None. The terminal is as before when this returns."""
+        """The result of the row that was picked, or None. The terminal is as before when this returns."""
 
         def begin() -> None:
             self.select(self.selected)
@@ -212,7 +211,7 @@ class Picker(Generic[T]):
             self.app.layout.focus(self.answer)
 
     def accept_answer(self, answer: str) -> None:
-        """Close the question, unless its answer is refused and can be mended."""
+        """Close the question, unless its answer was refused and can be corrected."""
         question = self.question
         with self.errors_as_notice():
             if question is not None:
@@ -252,7 +251,7 @@ class Picker(Generic[T]):
         for index in range(self._top, min(self._top + height, count)):
             line = [*self.rows.line(index, max(width - 3, 0)), ("", " ")]
             if index == self.selected:
-                # Without their colours, which would be bars of colour when reversed.
+                # Without colours, which would become bars when reversed.
                 bold = [("bold " if "strong" in part[0] else "") + "class:selected" for part in line]
                 plain = [(style, part[1]) for style, part in zip(bold, line, strict=True)]
                 drawn.append([("bold class:selected", "❯ "), *plain])
@@ -270,7 +269,7 @@ class Picker(Generic[T]):
 
 
 class Matcher:
-    """Which of many texts hold every word of a query. They are read for the first one."""
+    """Finds the texts that contain every word of a query. They are read at the first query."""
 
     def __init__(self, texts: Callable[[], Iterable[str]]) -> None:
         self._texts = texts
@@ -285,7 +284,7 @@ class Matcher:
 
 
 def ago(when: float, now: float) -> str:
-    """How long ago, in one unit and at most 10 columns; nothing if it is not known."""
+    """How long ago, in one unit and at most 10 columns; empty if it is not known."""
     if when <= 0:
         return ""
     return since(now - when, AGE_UNITS) or "now"
@@ -295,7 +294,7 @@ def ago(when: float, now: float) -> str:
 
 
 class LinesControl(UIControl):
-    """Lines that are made for the size that there is."""
+    """Lines that are drawn for the size of their window."""
 
     def __init__(self, draw: Callable[[int, int], list[StyleAndTextTuples]]) -> None:
         self._draw = draw
@@ -370,7 +369,7 @@ def _header(picker: Picker[T], width: int) -> StyleAndTextTuples:
 
 
 def _filter_line(picker: Picker[T]) -> Container:
-    """The filter and the headings; while a line is asked for, that line."""
+    """The filter and the headings, or the line that a question asks for."""
     asking = Condition(lambda: picker.question is not None and not picker.question.yes_or_no)
     empty = Condition(lambda: not picker.query.text)
     hint = ConditionalProcessor(AfterInput(picker.rows.filter_hint, style="class:dim"), empty)
@@ -391,7 +390,7 @@ def _filter_line(picker: Picker[T]) -> Container:
 
 
 def _footer(picker: Picker[T], width: int) -> list[StyleAndTextTuples]:
-    """A notice, whole; a question; or the keys, as many as fit."""
+    """A whole notice, a question, or as many keys as fit."""
     question, is_filtered = picker.question, bool(picker.query.text)
     if picker.notice:
         return [[("class:bad", f"  {line}")] for line in wrapped(picker.notice, max(width - 3, 2))]

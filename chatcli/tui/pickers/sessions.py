@@ -1,6 +1,6 @@
-"""The saved sessions on the whole screen, to pick the one to resume.
+"""The full-screen list of saved sessions, to resume one.
 
-Searching and reading run behind the list, so typing never waits for a disk.
+It searches and reads in the background, so typing never waits for a disk.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ PREVIEW_DELAY, SEARCH_DELAY = 0.1, 0.2
 MAX_PREVIEWS = 64
 PREVIEW_TURNS = 2
 MAX_NAME_COLUMNS = 32
-# Rows at least this wide have first words beside the name.
+# The least width of a row that shows first words beside the name.
 FIRST_WORDS_WIDTH = 56
 UNREADABLE = "cannot be read"
 
 
 @dataclass(frozen=True)
 class SessionActions:
-    """What the list does. `load` and `search` are called on a thread, the others are not.
+    """The list's actions. `load` and `search` are called on a thread, the others are not.
 
     Each may raise `ChatcliError`, whose sentence is shown. `search` returns the names of the sessions
-    whose messages hold the words; `rename(old, new)` returns the new name. `check_closed` raises for a
+    whose messages contain the words; `rename(old, new)` returns the new name. `check_closed` raises for a
     session that is open.
     """
 
@@ -69,7 +69,7 @@ class SessionActions:
 
 
 class SessionRows(PickerRows[str]):
-    """Sessions, in the order that they are given in; picking one returns its name."""
+    """Sessions in the given order. Picking one returns its name."""
 
     title = "Resume a session"
     enter_label = "resume"
@@ -79,13 +79,13 @@ class SessionRows(PickerRows[str]):
     def __init__(self, summaries: Sequence[Summary], actions: SessionActions) -> None:
         self._summaries = list(summaries)
         self._session_actions = actions
-        # Indices of the summaries that the filter leaves.
+        # Indices of the summaries that match the filter.
         self._shown = list(range(len(self._summaries)))
         self._query = ""
         # Names of sessions whose messages match.
         self._message_matches: frozenset[str] = frozenset()
         self._previews: dict[str, Conversation | ChatcliError] = {}
-        # The preview in sight: drawn again with each key, and laid out once.
+        # The preview in sight. It is drawn again at each key, but laid out once.
         self._drawn_previews: dict[tuple[str, int, int], list[StyleAndTextTuples]] = {}
         self._matcher = Matcher(self._texts)
         widths = (wcwidth.width(_shown_name(summary)) for summary in self._summaries)
@@ -124,13 +124,13 @@ class SessionRows(PickerRows[str]):
             raise SessionUnreadable(summary.problem)
         return summary.name
 
-    # Filtering: names and first words at once, messages as soon as they are searched
+    # Filtering: by names and first words at once, by messages when these have been searched
 
     def filter(self, query: str, selected: int) -> int:
         """Select the newest match, and the same session again once the filter is cleared."""
         name = self._summary(selected).name if self._shown else None
         words = clean_line(query)
-        # What holds some words may hold more of them: it stays until these are searched for.
+        # A session that matches some words may match more: it stays until these have been searched for.
         if not words or not query.startswith(self._query):
             self._message_matches = frozenset()
         self._searching = replaced(
@@ -174,7 +174,7 @@ class SessionRows(PickerRows[str]):
         name, room = _shown_name(summary), width - sum(GAP + taken for _, taken in columns)
         name_width = min(self._name_width, room * 2 // 5) if room + GAP >= FIRST_WORDS_WIDTH else room
         if summary.problem is not None:
-            # In words, too, what the colour says.
+            # In words too, for terminals without colours.
             name = padded(name, min(name_width, width - len(UNREADABLE) - GAP))
             return [("class:bad", padded(f"{name}  {UNREADABLE}", width))]
         words = padded("  " + first_words(summary.first_words), room - name_width)
@@ -227,7 +227,7 @@ class SessionRows(PickerRows[str]):
             picker.ask(Question("New name:", lambda name: self._rename(picker, summary, name), summary.name))
 
     def _rename(self, picker: Picker[str], summary: Summary, name: str) -> None:
-        """Raises `ChatcliError` if the session cannot be called so."""
+        """Raises `ChatcliError` if the session cannot have this name."""
         name = name.strip()
         if not name or name == summary.name:
             return
@@ -241,7 +241,7 @@ class SessionRows(PickerRows[str]):
     def _ask_delete(self, picker: Picker[str]) -> None:
         if self._shown:
             summary = self._summary(picker.selected)
-            # The question's end must be in sight on a narrow screen too.
+            # Short enough that a narrow screen shows the end of the question.
             text = f"Delete '{fit(_shown_name(summary), picker.width - 30)}' for good? y/N"
             with picker.errors_as_notice():
                 self._session_actions.check_closed(summary.name)
@@ -265,7 +265,7 @@ def _shown_name(summary: Summary) -> str:
 
 
 def _last_turns(conversation: Conversation, width: int, height: int) -> list[StyleAndTextTuples]:
-    """The last turns as they were drawn, each message cut so that all have a place; questions need least."""
+    """The last turns, each message cut so that all fit; questions get the least room."""
     turns = conversation.turns()[-PREVIEW_TURNS:]
     if not turns:
         return [[("class:dim", "No messages yet.")]]
@@ -280,7 +280,7 @@ def _last_turns(conversation: Conversation, width: int, height: int) -> list[Sty
         )
         if turn.reply is not None:
             reply = portable_entry(turn.reply)
-            # More characters than the rows take, blank ones and Markdown's marks included.
+            # More characters than fit into the rows, to allow for blanks and Markdown's marks.
             begin = reply.message.content[: 4 * width * (reply_room + 4)]
             reply = replace(reply, message=replace(reply.message, content=begin))
             rows += _cut(reply_rows(reply, console), reply_room, width)
@@ -288,7 +288,7 @@ def _last_turns(conversation: Conversation, width: int, height: int) -> list[Sty
 
 
 def _cut(rows: Sequence[Text], height: int, width: int) -> Sequence[Text]:
-    """The first rows that are not blank; an ellipsis stands for the others, within `width` columns."""
+    """The first rows that are not blank; an ellipsis stands for the others."""
     shown = [row for row in rows if row.plain]
     if len(shown) <= height:
         return shown
@@ -306,7 +306,7 @@ async def choose_session(summaries: Sequence[Summary], actions: SessionActions) 
 
 
 def pick_session(summaries: Sequence[Summary], actions: SessionActions) -> str | None:
-    """`choose_session` where no event loop runs."""
+    """`choose_session` without a running event loop."""
     return asyncio.run(choose_session(summaries, actions))
 
 
@@ -317,7 +317,7 @@ def replaced(
     key: str | None,
     done: Callable[[str, T | ChatcliError], None],
 ) -> asyncio.Task[None] | None:
-    """In place of `task` one that runs `run(key)` on a thread after `seconds`; None: nothing.
+    """Cancel `task`, and start one that runs `run(key)` on a thread after `seconds`, unless `key` is None.
 
     `done(key, result)` is called in the event loop, with the error if `run` raised a `ChatcliError`.
     """
@@ -340,7 +340,7 @@ def replaced(
             if not answer.cancelled():
                 answer.set_result(result)
 
-        # A daemon: leaving the list does not wait for it.
+        # A daemon, so that leaving the list does not wait for it.
         threading.Thread(target=work, daemon=True).start()
         done(key, await answer)
 

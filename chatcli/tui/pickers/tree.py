@@ -1,4 +1,4 @@
-"""A conversation's tree on the whole screen, to pick the message to go on from."""
+"""The full-screen tree of a conversation, to pick the message to continue from."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from chatcli.tui.text.console import fragments
 from chatcli.tui.text.fit import first_words, fit, wrapped
 from chatcli.tui.tree_layout import HERE, Node, cut_guide, guides, row_start, tree_nodes
 
-# From an entry's id to the tokens to prefill for going on from there, None if that is not known.
+# From an entry's id to the tokens that continuing there would prefill, None if that is not known.
 Cost = Callable[[str], "int | None"]
-# Keeps a label for an entry's id; an empty one removes it.
+# Sets the label of an entry, by its id; an empty one removes it.
 SetLabel = Callable[[str, str], None]
-# Seconds that one drawing may spend on costs; the others are asked for at the next one.
+# Seconds that one drawing may spend on costs; the others wait for the next drawing.
 COST_SECONDS = 0.03
-# Replies that are kept as they are drawn beside the list.
+# Laid-out replies that are cached.
 MAX_PREVIEWS = 8
 
 
 @dataclass(frozen=True)
 class TreeRow:
-    """A node in the list: `is_hint` if it only leads to a match, `hidden` messages folded into it."""
+    """A node in the list. `is_hint`: it only leads to a match. `hidden`: the messages folded into it."""
 
     node: Node
     guide: str
@@ -41,7 +41,7 @@ class TreeRow:
 
 
 def unfolded_rows(nodes: Sequence[Node], folded: set[str]) -> list[TreeRow]:
-    """The rows, without what is folded away."""
+    """The rows of the nodes that are not folded away."""
 
     def is_hidden(node: Node) -> bool:
         return any(branch in folded and branch != node.entry.id for branch in node.branches)
@@ -54,7 +54,7 @@ def unfolded_rows(nodes: Sequence[Node], folded: set[str]) -> list[TreeRow]:
 
 
 def matching_rows(nodes: Sequence[Node], matches: Sequence[int]) -> list[TreeRow]:
-    """The rows of the nodes that match, and as hints the forks and branches that lead to them."""
+    """The rows of the matching nodes, and as hints those of the forks and branches that lead to them."""
     matched = {nodes[index].entry.id for index in matches}
     branches = {branch for index in matches for branch in nodes[index].branches}
     forks = {node.entry.parent for node in nodes if node.entry.id in branches}
@@ -79,7 +79,7 @@ class TreeRows(PickerRows[str]):
         self._descendants = {node.entry.id: node.descendants for node in self._nodes}
         self._head = conversation.head
         self._entries = conversation.entries
-        # Drawn again with each key, and laid out once.
+        # The preview is drawn again at each key, but laid out once.
         self._reply_preview = lru_cache(MAX_PREVIEWS)(self._reply_rows)
         self._cost, self._set_label = cost, set_label
         self._labels = dict(labels)
@@ -99,7 +99,7 @@ class TreeRows(PickerRows[str]):
         return len(self._rows)
 
     def find(self, entry_id: str | None) -> int:
-        """The row of a message, the first one if it is not in sight."""
+        """The row of a message, the first row if the message is not listed."""
         rows = (index for index, row in enumerate(self._rows) if row.node.entry.id == entry_id)
         return next(rows, 0)
 
@@ -146,7 +146,7 @@ class TreeRows(PickerRows[str]):
         guide = cut_guide(row.guide, width)
         start, cut = row_start(node, guide, self._turn_digits, self._labels, is_hint=row.is_hint)
         parts = [(f"class:{style}" if style else "", text) for style, text in start]
-        # A long reply is cut, what stands behind it is not.
+        # A long reply is cut, but not the text after it.
         end, end_style = f"  ▸ {row.hidden:,} more" * bool(row.hidden), "class:dim"
         if entry.id == self._head:
             end, end_style = HERE, "class:here"
@@ -162,7 +162,7 @@ class TreeRows(PickerRows[str]):
             line.append((part_style, fitting))
         line += [(end_style, fit(end, room)), ("", " " * max(left, 0))]
         for name, taken in columns:
-            # What costs something stands out among what costs nothing.
+            # Costs stand out among zeros.
             cell = self._cell(entry, name)
             column_style = "" if name == "prefill" and cell != "0" else "class:dim"
             line.append((column_style, " " * GAP + cell.rjust(taken)))
@@ -249,7 +249,7 @@ class TreeRows(PickerRows[str]):
             picker.ask(Question("Label:", lambda text: self._label(entry_id, text), label))
 
     def _label(self, entry_id: str, text: str) -> None:
-        """Raises `ChatcliError` if the label cannot be kept."""
+        """Raises `ChatcliError` if the label cannot be saved."""
         label = clean_line(text)
         if label != self._labels.get(entry_id, ""):
             self._set_label(entry_id, label)
@@ -270,8 +270,8 @@ async def choose_entry(
 ) -> str | None:
     """The id of the message that the person picks on the whole screen, None if they leave.
 
-    `cost` is asked once for a row, when it comes into sight. `set_label` may raise a `ChatcliError`, which
-    is then shown.
+    `cost` is called once for each row, when it comes into sight. If `set_label` raises a `ChatcliError`, that
+    is shown.
     """
     rows = TreeRows(conversation, cost, labels, set_label)
     return await Picker(rows, rows.find(conversation.head)).run()

@@ -1,4 +1,4 @@
-"""Several replies to one question, side by side where the terminal is wide enough."""
+"""Draws several replies to one question, side by side if the terminal is wide enough."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chatcli.tui.saved import layout_console
 from chatcli.tui.text.console import ACCENT, DIM, INDENT
 from chatcli.tui.text.fit import portable
 
-# Terminal columns from which on replies stand side by side, and those that each takes at least.
+# The least columns of a terminal that shows replies side by side, and of each reply.
 SIDE_BY_SIDE_WIDTH = 100
 MIN_WIDTH = 30
 GAP = 3
@@ -27,7 +27,7 @@ def renderable(event: Alternatives, width: int) -> RenderableType:
         return Text(STOPPED, DIM)
     columns = 1
     if width >= SIDE_BY_SIDE_WIDTH:
-        # As few rows as there must be, and about as many replies in each.
+        # As few rows as possible, with about the same number of replies in each.
         rows = -(-count // min(count, width // (MIN_WIDTH + GAP)))
         columns = -(-count // rows)
     table = Table.grid(padding=(0, GAP, 1, 0))
@@ -49,12 +49,12 @@ def _cell(number: int, record: TurnRecord, width: int) -> RenderableType:
     if cut := finish.word(record.finish_reason):
         facts += f" · {cut}"
     head = Text(str(number), f"bold {ACCENT}").append(f"  {facts}", f"not bold {DIM}")
-    # Beside other replies each sign has to be as wide in every terminal; one column more stays free.
+    # Every terminal must draw the text in the same columns; one more column stays free.
     return Group(head, *rendered(portable(record.text), layout_console(width + 1), indent=""))
 
 
 def lines(event: Alternatives) -> str:
-    """The replies below each other, as plain text."""
+    """The replies one after the other, as plain text."""
     if not event.records:
         return f"{STOPPED}\n"
     replies = [f"[{number}] {record.text}\n" for number, record in enumerate(event.records, start=1)]

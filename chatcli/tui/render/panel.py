@@ -19,21 +19,21 @@ from chatcli.text import clean_line, count, duration, file_size, percent
 from chatcli.tui.text.console import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
 
-# A terminal of fewer columns has no room for a frame.
+# The least columns of a terminal for a frame.
 NARROW_WIDTH = 60
 MAX_PANEL_COLUMNS = 76
-# Columns that the frame of a panel takes, on both sides.
+# Columns of a panel's frame, on both sides together.
 FRAME_COLUMNS = 4
 PANEL_BAR, LINE_BAR = 24, 10
-# Columns in which the parts of a bar can be told apart.
+# The least columns in which the parts of a bar can be told apart.
 MIN_BAR = 6
-# What fills a bar. The signs differ, so that it can be read without colours too.
+# The fills of a bar. The characters differ, so that it can be read without colours too.
 REUSED, PREPARED, NEW = ("█", "green"), ("▓", ACCENT), ("░", "bright_black")
 BAR_FILLS = (REUSED, PREPARED, NEW)
-# Seconds that must have been saved to be worth telling.
+# The least saved seconds that are shown.
 MIN_SAVED_SECONDS = 0.05
 STATS_BAR = 20
-# The columns of a table of turns, in the order in which a narrow one has room for them.
+# The columns of the table of turns; a narrow terminal shows the first ones.
 STATS_PRIORITY = (
     "prompt",
     "new",
@@ -73,7 +73,7 @@ def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
 
 
 def hit_line(record: TurnRecord, width: int) -> RenderableType:
-    """The turn in one line; what matters least is left out where the line is too short."""
+    """The turn in one line; if that is too short, the least important parts are left out."""
     room = max(width - len(INDENT), 1)
     numbers = record.numbers()
     lines = _prompt_lines(numbers, room, LINE_BAR, " ")
@@ -85,15 +85,15 @@ def hit_line(record: TurnRecord, width: int) -> RenderableType:
 
 
 def hit_ratio(record: ReplyRecord) -> str:
-    """What was reused of the prompt: 94 %. What was prepared after a change of it is not, as in `--json`."""
+    """The reused share of the prompt: 94 %. Unlike `--json`, it excludes tokens prepared after a change."""
     return percent(prompt_counts(record)[0], record.get("prompt_tokens", 0))
 
 
 def prompt_counts(record: ReplyRecord) -> tuple[int, int, int]:
     """The tokens of a prompt that were reused, prepared and new.
 
-    Prepared are those that were computed while nobody waited: typed ahead, or, after a change of the prompt,
-    settled again. The reply before, which is settled after every turn, counts as reused.
+    Prepared tokens were computed while nobody waited: typed ahead, or settled again after a change of the
+    prompt. The last reply, which is settled after every turn, counts as reused.
     """
     reused = record.get("reused_tokens", 0)
     again = min(record.get("reused_settled_tokens", 0), reused) if record.get("settle_reason") else 0
@@ -101,7 +101,7 @@ def prompt_counts(record: ReplyRecord) -> tuple[int, int, int]:
 
 
 def prompt_parts(record: ReplyRecord) -> list[str]:
-    """The parts of a prompt, in every turn the same three: 94 % reused, 4 % prepared, 2 new."""
+    """The three parts of every prompt: 94 % reused, 4 % prepared, 2 new."""
     prompt, unrun = record.get("prompt_tokens", 0), record.get("unrun_tokens", 0)
     _, prepared, new = prompt_counts(record)
     return [
@@ -113,7 +113,7 @@ def prompt_parts(record: ReplyRecord) -> list[str]:
 
 
 def _prompt_lines(record: ReplyRecord, width: int, bar_columns: int, gap: str) -> list[Text]:
-    """The bar, where there is room for it, and the parts, each in its colour of the bar."""
+    """The bar, if there is room for it, and the parts in the bar's colours."""
     parts = prompt_parts(record)
     lines = [Text(line) for line in flow(parts, width)]
     for line in lines:
@@ -131,7 +131,7 @@ def prompt_bar(record: ReplyRecord, width: int) -> Text:
 
 
 def reasons(record: ReplyRecord) -> list[str]:
-    """Why less was reused than possible, and what was computed again before the message came."""
+    """Why less was reused than possible, and what was computed again before this message."""
     missed, settled = record.get("miss_reason"), record.get("settle_reason")
     tokens = count("token", record.get("reused_settled_tokens", 0))
     lines = [f"why: {clean_line(missed)}"] if missed and missed != settled else []
@@ -144,7 +144,7 @@ def _times(record: TurnRecord) -> list[str]:
     accepted = percent(record.draft_accepted_tokens, record.generated_tokens)
     return [
         f"first token {duration(first)}" if first is not None else "no token",
-        # What was settled again was computed a moment ago, and saved nothing.
+        # Tokens that were settled again were computed a moment ago, and saved nothing.
         *([f"saved {duration(saved)}"] if saved >= MIN_SAVED_SECONDS and not record.settle_reason else []),
         *([f"{record.generation_tps:.0f} tok/s"] if record.generation_tps else []),
         *([f"{accepted} drafted"] if record.draft_model else []),
@@ -152,7 +152,7 @@ def _times(record: TurnRecord) -> list[str]:
 
 
 def fitting(parts: Sequence[str], width: int) -> str:
-    """The first part, and as many after it as fit on the line: no place has now this, now that."""
+    """The first part, and as many of the following as fit, without skipping any."""
     line = parts[0]
     for part in parts[1:]:
         if len(line) + len(part) + 3 > width:
@@ -162,7 +162,7 @@ def fitting(parts: Sequence[str], width: int) -> str:
 
 
 def flow(parts: Sequence[str], width: int) -> list[str]:
-    """The parts in lines that are broken between them only."""
+    """The parts in lines that are broken only between parts."""
     lines = list(parts[:1])
     for part in parts[1:]:
         if len(lines[-1]) + len(part) + 3 <= width:
@@ -175,7 +175,7 @@ def flow(parts: Sequence[str], width: int) -> list[str]:
 def bar(parts: Sequence[int], width: int, fills: Sequence[tuple[str, str]] = BAR_FILLS) -> Text:
     """`parts` of a whole as a bar of `width` columns, each drawn with its sign and style of `fills`.
 
-    A part that is not zero has at least one column, so the bar is full only of what is all.
+    A part that is not zero has at least one column, so a part fills the bar only if it is the whole.
     """
     whole = max(sum(parts), 1)
     columns = [max(round(part / whole * width), 1) if part else 0 for part in parts]
@@ -216,7 +216,7 @@ def stats_table(turns: Sequence[tuple[int, ReplyRecord]], width: int) -> Table:
 
 
 def stats_notes(turns: Iterable[tuple[int, ReplyRecord]]) -> Iterator[str]:
-    """What the table of turns has no column for, in sentences."""
+    """Sentences for what the table of turns has no column for."""
     for number, record in turns:
         yield from (f"turn {number} · {reason}" for reason in reasons(record))
     yield from speculation(record for _, record in turns)

@@ -43,16 +43,15 @@ class Pipe:
         dim_thinking: bool = False,
         quiet: bool = False,
     ) -> None:
-        """`context` returns the most tokens that the model takes, None while that is not known.
+        """`context` returns the model's context length in tokens, None while it is not known.
 
-        `dim_thinking`: `err` is a terminal, which shows the thinking as what it is. `quiet`: no thinking and
-        no notices.
+        `dim_thinking`: `err` is a terminal, so the thinking is dim. `quiet`: no thinking and no notices.
         """
         self._dim_thinking, self._quiet = dim_thinking, quiet
         self._out, self._err = out or sys.stdout, err or sys.stderr
         self._context = context
         self._cut_reported = False
-        # Where the last line has no line break yet.
+        # The stream whose last line has no line break yet.
         self._open_line: TextIO | None = None
         self._download = DownloadProgress(self._err)
 
@@ -86,12 +85,12 @@ class Pipe:
             self.abandon()
             sentence = None if self._cut_reported else finish.sentence(event.record, self._context())
             self._cut_reported = False
-            # A program has --json for that: what it reads on standard error is the thinking.
+            # A program uses --json for that: on standard error it expects the thinking.
             if sentence is not None and self._err.isatty() and not self._quiet:
                 self._write(self._err, f"chatcli: {sentence}\n")
 
     def _label(self, label: str) -> None:
-        """Tell a person without colours, or with a screen reader, thinking from the answer."""
+        """Label thinking and answer, for terminals without colours and for screen readers."""
         if self._err.isatty():
             self._write(self._err, f"{label}\n")
 
@@ -117,7 +116,7 @@ class Pipe:
             return
         with console.capture() as drawn:
             console.print(renderable(result), crop=False)
-        # A table pads its last column, which a program that reads lines has no use for.
+        # A table pads its last column, which is no use to programs.
         self._out.write("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")))
 
     def _write(self, stream: TextIO, text: str, form: str = "{}") -> None:

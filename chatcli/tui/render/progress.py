@@ -11,10 +11,10 @@ from typing import TextIO
 from chatcli.events import Download, Event
 from chatcli.text import clean_line
 
-# Seconds between two lines where the previous one cannot be overwritten.
+# Seconds between two lines if the previous one cannot be overwritten.
 LOG_SECONDS = 10.0
 ERASE_LINE = "\r\x1b[K"
-# How many lines a job logs where there is no terminal for a bar.
+# How many lines a job logs without a terminal.
 LOG_STEPS = 10
 MB = 1_000_000
 # Fewer bytes are written and read at once.
@@ -25,7 +25,7 @@ ProgressCallback = Callable[[int, int, str], None]
 
 
 class DownloadProgress:
-    """The state of a model's download: one changing line on a terminal, else a line now and then."""
+    """Shows a model's download: a line that changes on a terminal, else a line now and then."""
 
     def __init__(self, err: TextIO) -> None:
         self._err, self._is_terminal = err, err.isatty()
@@ -33,7 +33,7 @@ class DownloadProgress:
         self._line_open = False
 
     def takes(self, event: Event) -> bool:
-        """Draw `event` if it is about the download; any other event ends the line. Returns which it was."""
+        """Draw `event` if it is about the download, and return whether it is. Other events end the line."""
         if not isinstance(event, Download):
             self.end()
             return False
@@ -46,7 +46,7 @@ class DownloadProgress:
         return True
 
     def end(self) -> None:
-        """Erase the line: something else is printed now."""
+        """Erase the line, before something else is printed."""
         if self._line_open:
             self._err.write(ERASE_LINE)
             self._err.flush()

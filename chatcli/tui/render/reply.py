@@ -1,6 +1,6 @@
-"""A reply as it comes: loading, reading the prompt, thinking in a small box, then text as Markdown.
+"""Draws a reply while it comes: loading, reading the prompt, thinking in a small box, then text as Markdown.
 
-What is settled is printed; what still changes is returned by `live`, to be drawn below it.
+Final rows are printed; `live` returns the rows that still change, to be drawn below them.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 BOX = "  ┊ "
 MARK = "✻"
-# Lines of the thinking box, as it is and when it is opened.
+# Lines of the thinking box, closed and opened.
 BOX_LINES, OPEN_BOX_LINES = 4, 40
 BOX_COLUMNS = 100
-# Of a longer thinking, only the end is laid out for the box.
+# Only the end of a longer thinking is laid out for the box.
 MAX_BOX_CHARS = 6000
 # Seconds of prefilling after which its progress is shown.
 PROGRESS_DELAY = 0.4
@@ -53,7 +53,7 @@ class Reply:
         clock: Callable[[], float] = time.monotonic,
         context: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`context` returns the most tokens that the model takes, None while that is not known."""
+        """`context` returns the model's context length in tokens, None while it is not known."""
         self._console = console
         self._clock = clock
         self._context = context
@@ -71,11 +71,11 @@ class Reply:
         self._markdown: MarkdownStream | None = None
         self._live_text: Sequence[Text] = ()
         self._cut_reported = False
-        # Of a reply that goes on, what came earlier.
+        # The earlier text of a reply that /continue finishes.
         self._before = ""
 
     def begin(self, activity: Callable[[], str]) -> None:
-        """A message was sent; `activity` returns what goes on while no event has come."""
+        """A message was sent. Until the first event, `activity` returns what to show."""
         self._reset()
         self._activity, self.active = activity, True
 
@@ -83,7 +83,7 @@ class Reply:
         """Take one event of a turn."""
         if isinstance(event, PrefixMatched):
             self._activity, self._phase_began = str, self._clock()
-            # A first chunk, or the beginning of a reply that goes on, may take seconds.
+            # The first chunk, or the tokens of a reply that /continue finishes, may take seconds.
             self._progress = PrefillProgress(
                 0, event.prompt_tokens - event.reused_tokens - event.typeahead_tokens
             )
@@ -118,18 +118,18 @@ class Reply:
                 self._print_note(note)
 
     def show_waiting(self, text: str) -> None:
-        """Show `text` in place of what was waited for."""
+        """Show `text` while the reply is waited for."""
         self._progress, self._activity = None, lambda: text
 
     def finish(self) -> None:
-        """The reply is over, or was given up: print what is left of it."""
+        """The reply has ended or was given up: print the rest of it."""
         self._fold_thinking()
         if self._markdown is not None:
             self._markdown.finish()
         self._reset()
 
     def _settle_text(self) -> None:
-        """Print what came so far, as something else is printed next."""
+        """Print the text so far, because something else is printed next."""
         if self._thinking or self._markdown is not None:
             self._fold_thinking()
             if self._markdown is not None:

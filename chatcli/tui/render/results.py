@@ -1,4 +1,4 @@
-"""What commands return, as rich renderables. Whatever a model, a file or a person wrote is cleaned here."""
+"""Draws the results of commands as rich renderables. All text from models, files and people is cleaned."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from chatcli.tui.text.console import ACCENT, DIM, INDENT, Drawn, Sentence
 from chatcli.tui.text.fit import fit, fit_name
 from chatcli.tui.tree_layout import HERE, cut_guide, guides, row_start, tree_nodes
 
-# Columns of the list of sessions: between two, and for a name at least; characters of a first message.
+# In the list of sessions: the gap between columns, the least width of a name, characters of a first message.
 LISTING_GAP, MIN_NAME_COLUMNS, MAX_FIRST_WORDS = 2, 12, 60
 # The styles of a tree's rows.
 TREE_STYLES = {"": "", "dim": DIM, "name": ACCENT, "strong": "bold"}
 # Columns of a tree's row in a pipe.
 PIPE_TREE_COLUMNS = 80
-# Rows that the empty line, the box and the toolbar take below what is printed.
+# Rows that the empty line, the box and the toolbar take below printed text.
 PROMPT_ROWS = 3
-# Turns that remind, in a pipe, of where a reopened conversation was.
+# The last turns of a reopened conversation that a pipe shows.
 REMINDER_TURNS = 2
 # Notes below a table that must not be overlooked: a missed target, other tokens.
 WARNING = re.compile("^MISSED|differs? from|differ!")
 EDIT_HINT = "Change the message and press Enter: the old one stays in /tree."
-# The keys that /help shows, as short as its commands, and those of /help keys.
+# The keys that /help shows, as briefly as its commands, and those of /help keys.
 MAIN_KEYS = (
     ("Alt-Enter", "new line (also \\ Enter)"),
     ("Esc", "stop a reply, cancel"),
     ("Esc Esc", "clear; open the tree"),
-    ("Up", "what you wrote before"),
+    ("Up", "earlier messages"),
     ("Ctrl-D", "leave"),
 )
 KEYS = (
@@ -53,27 +53,27 @@ KEYS = (
     ("Tab", "complete a command, its argument or a file's name"),
     ("Esc", "stop a reply, cancel an edit, close the menu"),
     ("Esc Esc", "clear the box; with an empty box, open the tree"),
-    ("Ctrl-C", "as Esc; clear the box; twice, leave"),
+    ("Ctrl-C", "stop a reply, clear the box; twice: leave"),
     ("Ctrl-D", "leave"),
-    ("Up, Down", "messages before that begin with what is typed"),
-    ("Ctrl-R", "search what you wrote before"),
+    ("Up, Down", "earlier messages that begin with what you typed"),
+    ("Ctrl-R", "search earlier messages"),
     ("Ctrl-T", "show the thinking"),
     ("Ctrl-G", "write in your editor"),
     ("Ctrl-O", "open a folded paste, or fold it again"),
     ("Ctrl-A, Ctrl-E", "go to the beginning or end of the line"),
     ("Alt-B, Alt-F", "go back or forward a word"),
     ("Ctrl-W, Ctrl-U", "delete a word, or all before the cursor"),
-    ("Ctrl-Y, Ctrl-_", "bring back what was deleted; undo"),
+    ("Ctrl-Y, Ctrl-_", "insert what was deleted; undo"),
     ("Ctrl-L, Ctrl-Z", "redraw the screen; suspend"),
     ("@FILE", "attach a file"),
     ('"""', "begin and end a message of many lines"),
 )
-# Columns of a line of help, and of the command or key in it.
+# Columns of an entry of the help, and of the command or key in it.
 HELP_COLUMNS, HELP_NAME_COLUMNS = 39, 15
 
 
 def model_label(name: str) -> str:
-    """A hub name as it is, a folder by its own name."""
+    """A hub name, or the name of a folder without its path."""
     return clean_line(Path(name).name if len(Path(name).parts) > 2 else name)
 
 
@@ -89,7 +89,7 @@ def _(result: results.PlainText) -> RenderableType:
 
 
 def plain(result: object) -> str | None:
-    """A result as text for a pipe, where nothing is wrapped; None: as `renderable` draws it."""
+    """A result as unwrapped text for a pipe; None if `renderable` draws it there too."""
     if isinstance(result, results.Transcript):
         return plain_transcript(result.conversation, thinking=result.thinking)
     if isinstance(result, results.Opened):
@@ -121,7 +121,7 @@ def _(result: results.Help) -> RenderableType:
 
 
 def _in_columns(blocks: Sequence[list[Text]], width: int) -> Iterator[Text]:
-    """Blocks of short lines below each other, in two columns where there is room."""
+    """Blocks of short lines, in two columns if there is room."""
     if width < 2 * HELP_COLUMNS + 1:
         yield from itertools.chain(*blocks)
         return
@@ -161,7 +161,7 @@ def _(result: results.Listing) -> RenderableType:
 
 
 def _listing(summaries: Sequence[Summary], width: int) -> Table:
-    """A row for each session. Where it is narrow, first words make room for names, and then names are cut."""
+    """A row for each session. In narrow terminals first words are cut first, then names."""
     rows = [(clean_line(s.name), "?" if s.problem else str(s.turns), age(s.last_used)) for s in summaries]
     headings = ("session", "turns", "last used")
     names, turns, ages = (max(map(cell_len, column)) for column in zip(headings, *rows, strict=True))
@@ -190,7 +190,7 @@ def _(result: results.Tree) -> RenderableType:
 
 
 def tree_rows(result: results.Tree, width: int) -> Iterator[Text]:
-    """What the tree is of, and a row for each message."""
+    """A heading, and a row for each message."""
     conversation = result.conversation
     name, *facts = heading(result.name, conversation)
     yield Text.assemble((fit(" · ".join([name, *facts]), width), f"bold {ACCENT}"))
@@ -247,7 +247,7 @@ def _(result: results.HeadMoved) -> RenderableType:
 
 
 def _opened(result: results.Opened | results.HeadMoved, sentences: Sequence[Sentence]) -> RenderableType:
-    """The end of a conversation that is open now, and what is to be said: together they fill the window."""
+    """The end of a conversation that was opened, and sentences below it; together they fill the window."""
 
     def draw(console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         below = Group(*sentences)
@@ -269,7 +269,7 @@ def _(result: results.ClipboardText) -> RenderableType:
     size = count("character", len(result.text))
     if result.way is None:
         install = "pbcopy" if sys.platform == "darwin" else "wl-copy, xclip or xsel"
-        return Text(f"Not copied: there is no clipboard to be reached here. Install {install}.", style=DIM)
+        return Text(f"Not copied: no clipboard is available here. Install {install}.", style=DIM)
     if result.way == clipboard.TERMINAL:
         sent = f"Sent {result.what} to the terminal's clipboard: {size}."
         return Text(f"{sent} If it is not there, allow OSC 52 in the terminal's settings.", style=DIM)
@@ -293,7 +293,7 @@ def _(result: results.Search) -> RenderableType:
 
 @renderable.register
 def _(result: search.SearchResult) -> RenderableType:
-    """For each hit a line that says where it is, and its excerpt."""
+    """For each hit its place on a line, and its excerpt."""
     if not result.hits:
         words = ", ".join(f"'{clean_line(word)}'" for word in result.words)
         return Text(f"No messages match {words}.")

@@ -1,6 +1,6 @@
-"""What a person sees in a terminal: events and results through rich, above the prompt and live in it.
+"""Draws events and results in a terminal through rich: above the prompt, and live beside it.
 
-Whatever a model, a file or a person wrote passes through `text.clean` on its way.
+All text from models, files and people passes through `text.clean`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from chatcli.tui.text.console import ACCENT, DIM, Sentence, open_console
 
 
 class Screen:
-    """Prints what stays on the screen, and tells what the live region below it shows.
+    """Prints the lasting part of the screen, and returns the live part below it.
 
     `panel` is how a turn's numbers are shown: line, full or off. `gap` prints an empty line after each
-    result, for the prompt that comes below it. `context` returns the most tokens that the model takes,
-    None while that is not known.
+    result, before the prompt. `context` returns the model's context length in tokens, None while it is not
+    known.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Screen:
 
     @classmethod
     def above_prompt(cls, file: io.TextIOBase, panel: str, context: Callable[[], int | None]) -> Screen:
-        """A screen that prints to `file`, which is above a prompt."""
+        """A screen that prints to `file`, above a prompt."""
         console = open_console(cast(TextIO, file), force_terminal=True)
         return cls(console, panel, gap=True, context=context)
 
@@ -84,7 +84,7 @@ class Screen:
         self.console.print()
 
     def message(self, text: str) -> None:
-        """Print what the person sent."""
+        """Print a message that the person sent."""
         for row in question_rows(text, self.console.width):
             self.console.print(row, soft_wrap=True)
 
@@ -106,18 +106,18 @@ class Screen:
             self.print(f"! {event.text}", "yellow")
 
     def abandon(self) -> None:
-        """End what is on the screen of a reply that was given up."""
+        """End a reply that was given up."""
         self.reply.finish()
 
     def result(self, result: Result) -> None:
-        """Print what a command returned."""
+        """Print a command's result."""
         if isinstance(result, PanelMode):
             self._panel = result.mode
         self.console.print(renderable(result), crop=False)
         self._print_gap()
 
     def drawn(self, result: Result, width: int) -> str:
-        """What a command returned, for a screen of its own: text with ANSI styles in rows of `width`."""
+        """A command's result for a full-screen view: text with ANSI styles in rows of `width`."""
         console = open_console(io.StringIO(), force_terminal=True, width=width)
         with console.capture() as captured:
             console.print(renderable(result))
@@ -128,7 +128,7 @@ class Screen:
             self.console.print()
 
     def live(self, height: int) -> str:
-        """The last `height` lines of what still changes, as text with ANSI styles."""
+        """The last `height` lines of the live part, as text with ANSI styles."""
         if not (lines := self.reply.live(height)):
             return ""
         # A console of its own: another thread may be printing with `self.console` and hold its lock.
@@ -139,6 +139,6 @@ class Screen:
         return captured.get().rstrip("\n")
 
     def goodbye(self, command: str) -> None:
-        """Print the command that comes back to the session."""
-        sentence = Sentence(f"To go on with this conversation: {command}", DIM, command_style="")
+        """Print the command that resumes the session."""
+        sentence = Sentence(f"To continue this conversation: {command}", DIM, command_style="")
         self.console.print(sentence, crop=False)

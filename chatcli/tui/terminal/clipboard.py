@@ -7,16 +7,16 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
-# A desktop's tools, each with the variable that says that its desktop is there.
+# A desktop's tools, each with the variable that its desktop sets.
 TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ("pbcopy",)),
     ("WAYLAND_DISPLAY", ("wl-copy",)),
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
     ("DISPLAY", ("xsel", "--clipboard", "--input")),
 )
-# The first hands the text on to the terminal's clipboard too; tmux before 3.2 has no such flag.
+# With -w tmux passes the text to the terminal's clipboard too; before 3.2 it has no such flag.
 TMUX = (("tmux", "load-buffer", "-w", "-"), ("tmux", "load-buffer", "-"))
-# What `copy` calls the terminal's own sequence.
+# What `copy` returns for the terminal's own sequence.
 TERMINAL = "terminal"
 # Bytes in base64. Terminals drop longer ones.
 MAX_OSC_52_BYTES = 74_994
@@ -24,8 +24,8 @@ TOOL_SECONDS = 2.0
 
 
 def tools(environment: Mapping[str, str]) -> list[Sequence[str]]:
-    """The commands that take text for a clipboard here, the best first."""
-    # Over ssh a desktop's clipboard is another machine's than the person's.
+    """The commands that copy text here, the best first."""
+    # Over ssh a desktop's clipboard is on the wrong machine.
     is_remote = environment.get("SSH_CONNECTION") or environment.get("SSH_TTY")
     desktop = [] if is_remote else [tool for name, tool in TOOLS if not name or environment.get(name)]
     return [tool for tool in (*desktop, *(TMUX if environment.get("TMUX") else ())) if shutil.which(tool[0])]
@@ -34,10 +34,10 @@ def tools(environment: Mapping[str, str]) -> list[Sequence[str]]:
 def copy(
     text: str, environment: Mapping[str, str], write_raw: Callable[[str], None] | None = None
 ) -> str | None:
-    """Copy text, and return by what: a tool's name or `TERMINAL`; None if nothing takes it.
+    """Copy text. Returns how: a tool's name or `TERMINAL`; None if nothing worked.
 
-    `write_raw` writes to the terminal (None: there is none). Whether that has taken the text it does not say.
-    tmux drops the terminal's sequence unless it is configured not to, so it is not tried there.
+    `write_raw` writes to the terminal (None: there is none), which does not report success. tmux drops the
+    sequence unless it is configured not to, so it is not tried there.
     """
     for tool in tools(environment):
         try:

@@ -1,6 +1,6 @@
-"""Keep what is typed while the program starts for the prompt: without echo, Enter as Enter.
+"""Keeps keys that are typed while the program starts for its prompt: without echo, and Enter as Enter.
 
-Light to import, as it comes first.
+It is imported first, so it imports little.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _typed_before = 0
 
 
 def quiet() -> None:
-    """Have the terminal keep keys for the prompt that comes; Ctrl-C still interrupts.
+    """Make the terminal keep keys for the next prompt. Ctrl-C still interrupts.
 
-    Does nothing if standard input is no terminal.
+    Does nothing if standard input is not a terminal.
     """
     global _modes_before, _typed_before
     try:
@@ -36,7 +36,7 @@ def quiet() -> None:
 
 
 def pass_on_typed() -> None:
-    """Give prompt_toolkit's next prompt what was typed before `quiet`, with Enter as Enter."""
+    """Pass the keys that were typed before `quiet` to prompt_toolkit's next prompt, with Enter as Enter."""
     global _typed_before
     if not _typed_before or not select.select([sys.stdin], [], [], 0)[0]:
         return

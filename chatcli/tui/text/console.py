@@ -1,4 +1,4 @@
-"""The one way through rich to a terminal, a pipe or a string: clean text only, and none of it is markup.
+"""The only way through rich to a terminal, a pipe or a string. Text is cleaned and never read as markup.
 
 Also the styles and margins that every printed line shares.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 ACCENT = "cyan"
 DIM = "dim"
-# Before a reply's rows and a turn's numbers: as wide as the prompt's sign.
+# Before a reply's rows and a turn's numbers. As wide as the prompt.
 INDENT = "  "
 # Rich's attributes and colours by prompt_toolkit's names.
 ATTRIBUTES = ("bold", "dim", "italic", "underline", "strike", "reverse")
-# What was read from escape sequences has colours by number.
+# Colours that were parsed from escape sequences are numbers.
 COLOR_NAMES = {f"color({number})": name for name, number in ANSI_COLOR_NAMES.items() if number < 16}
-# What the environment may say of a screen's size. rich would take 0 columns, or a million, at their word.
+# The environment's screen size. rich would believe 0 columns, or a million.
 SIZE_VARIABLES = ("COLUMNS", "LINES")
 MIN_SIZE, MAX_SIZE = 10, 2000
 
@@ -49,7 +49,7 @@ def open_console(file: TextIO | None = None, **options: Any) -> Console:
 
 
 class Drawn:
-    """What is made for the size that there is when it is printed."""
+    """A renderable that is made when it is printed, for the size that the screen has then."""
 
     def __init__(self, draw: Callable[[Console, ConsoleOptions], Iterable[RenderableType | Segment]]) -> None:
         self._draw = draw
@@ -59,7 +59,7 @@ class Drawn:
 
 
 class CleanText(RenderHook):
-    """No text that is printed can act on a terminal, whoever wrote it: only rich's own codes can."""
+    """Cleans all printed text, so that only rich's own codes act on the terminal."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         return [Drawn(partial(_cleaned, renderable)) for renderable in renderables]
@@ -74,7 +74,7 @@ def _cleaned(renderable: RenderableType, console: Console, options: ConsoleOptio
 class Sentence:
     """Cleaned text. A command line at its end that does not fit the width gets a line of its own.
 
-    To be printed with `crop=False`: a long command is broken by the terminal, which copies it whole.
+    Print it with `crop=False`: then the terminal wraps a long command, and copies it whole.
     """
 
     def __init__(self, text: str, style: str = "", command_style: str | None = None) -> None:
@@ -93,7 +93,7 @@ class Sentence:
 
 
 def fragments(row: Text, console: Console) -> StyleAndTextTuples:
-    """A row in the styles that it has in a terminal; `console` is asked for its colours."""
+    """A row as prompt_toolkit's fragments, with the colours that `console` has."""
     return [
         (_style_name(segment.style, console.no_color), segment.text)
         for segment in row.render(console)

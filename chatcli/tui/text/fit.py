@@ -1,7 +1,7 @@
 """Plain strings in terminal columns: cut, padded and wrapped.
 
-prompt_toolkit, which draws them, adds up the widths of characters, wcwidth those of graphemes. They agree
-on portable text, but for some scripts of India.
+prompt_toolkit, which draws them, adds up the widths of characters, wcwidth those of graphemes. They agree on
+portable text, except for some scripts of India.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import wcwidth
 
 from chatcli.text import clean, clean_line
 
-# More characters of a message never fit into a row.
+# Characters of a message that may fit into a row.
 MAX_ROW_CHARS = 600
-# What terminals draw in different widths: emoji joiners and modifiers, and flags (drawn as letters).
+# Terminals draw these in different widths: emoji joiners and modifiers, and flags (here drawn as letters).
 NOT_PORTABLE: dict[int, str | None] = {
     **dict.fromkeys((0x200D, 0xFE0E, 0xFE0F, *range(0x1F3FB, 0x1F400), *range(0xE0020, 0xE0080))),
     **{0x1F1E6 + letter: chr(ord("A") + letter) for letter in range(26)},
@@ -46,7 +46,7 @@ def fit(text: str, width: int) -> str:
 
 
 def fit_name(text: str, width: int) -> str:
-    """`fit`, but a number at the end stays: it is what tells a branch's name from that of its source."""
+    """`fit`, but a number at the end stays, as in the names of branches."""
     stem, dash, number = text.rpartition("-")
     if not number.isdecimal() or wcwidth.width(text) <= width or len(dash + number) + 1 >= width:
         return fit(text, width)
@@ -61,8 +61,8 @@ def padded(text: str, width: int) -> str:
 def wrapped(text: str, width: int) -> Iterator[str]:
     """Yield the lines of a message at `width` columns, portable, broken at spaces where there are any.
 
-    Lazily: a list shows a few lines of a message of any length. (`wcwidth.wrap` does all at once, and in
-    quadratic time where no spaces are, as in Chinese.)
+    Lazily, as a list shows a few lines of a message of any length. (`wcwidth.wrap` wraps all of it, in
+    quadratic time where there are no spaces, as in Chinese.)
     """
     for paragraph in text.split("\n"):
         line = paragraph.rstrip("\r").expandtabs(4).translate(NOT_PORTABLE)

@@ -1,4 +1,4 @@
-"""Rich text wrapped to a width: broken at words, in rows that text which follows does not change."""
+"""Rich text wrapped at words to a width. Text that is added later changes only the last row."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ UNIT = re.compile(f"((?:[{OPENING}]*[{WIDE}]|[^ {WIDE}]+|){JOINED}) *")
 
 
 def cells(text: str) -> int:
-    """Columns of `text` in a terminal that joins no emoji and no flags: the most that it takes in any."""
+    """The most columns that `text` takes in any terminal: those of one that joins no emoji and no flags."""
     if text.isascii():
         return len(text)
-    # Slow to import, and most lists and replies need none of it.
+    # Slow to import, and rarely needed.
     from wcwidth import wcwidth
 
     return sum(max(wcwidth(char), 0) for char in text) + text.count("\ufe0f")
@@ -41,7 +41,7 @@ def wrap(text: Text, width: int) -> list[Text]:
 def breaks_from(breaks: Breaks, plain: str, width: int, start: int) -> list[int]:
     """As `breaks`, but a row begins at offset `start`, where another width broke the line (0: nowhere).
 
-    What comes before `start` is one row.
+    Everything before `start` is one row.
     """
     offsets = breaks(plain, width)
     if start in offsets or not 0 < start < len(plain):
@@ -59,7 +59,7 @@ def rows(lines: Iterable[Text], indent: str, width: int) -> list[Text]:
         if cells(row.plain) <= width:
             indented.append(row)
             continue
-        # Laid out for another width: its bars and its indentation go before each piece.
+        # It was laid out for another width: its bars and its indentation go before each piece.
         edge = len(row.plain) - len(row.plain.lstrip(" ▎"))
         edge = edge if edge * 2 <= width else 0
         indented += [row[:edge] + piece for piece in wrap(row[edge:], width - edge)]
@@ -74,7 +74,7 @@ def last_unit(plain: str) -> int:
 
 
 def full_rows(plain: str, width: int) -> int:
-    """The offset up to which a word that may go on fills its rows; 0 if it takes one, or is not one word."""
+    """The offset up to which an unfinished word fills its rows; 0 if it takes one row, or is not one word."""
     word = UNIT.fullmatch(plain)
     if word is None or cells(word[1]) <= width:
         return 0
