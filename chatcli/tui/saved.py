@@ -146,7 +146,7 @@ def whole_transcript(conversation: Conversation, console: Console, *, thinking: 
         yield Text("No turns yet.")
         return
     day = date_in_words(conversation.date)
-    yield Text(f"{day}, if the chat template tells the model the date", style=DIM)
+    yield Text(f"dated {day}, for templates that tell the model the date", style=DIM)
     for turn in turns:
         yield Text()
         shown_by = None if thinking else THINKING_OPTION

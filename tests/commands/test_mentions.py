@@ -129,7 +129,7 @@ def test_a_name_in_what_was_pasted_attaches_nothing(folder: Path) -> None:
         ("nul.txt", b"a\0b", "@nul.txt is not text in UTF-8"),
         ("latin.txt", "café".encode("latin-1"), "@latin.txt is not text in UTF-8"),
         ("wide.txt", "abc".encode("utf-16"), "@wide.txt is not text in UTF-8"),
-        ("huge.txt", b"x" * 2_345_678, "@huge.txt has 2.3 MB, and 2.0 MB is the most"),
+        ("huge.txt", b"x" * 2_345_678, "@huge.txt has 2.3 MB, and a message takes at most 2.0 MB"),
     ],
 )
 def test_what_is_no_text_for_a_message_is_refused(folder: Path, name: str, data: bytes, reason: str) -> None:

@@ -137,6 +137,6 @@ def test_a_result_keeps_its_styles_and_can_be_searched() -> None:
         pager = result_pager(lambda width: f"\x1b[32mgreen\x1b[0m and \x1b[1;90mgrey\x1b[0m\n{width} columns")
         assert ["green and grey", "80 columns"] == rows_of(pager)
         assert "green" == marked(pager, "ansigreen") and "grey" == marked(pager, "ansibrightblack")
-        assert "the reply goes on" in footer(pager)
+        assert "the reply continues" in footer(pager)
         pager.search("columns")
         assert "columns" == marked(pager, "reverse") and "turn" not in footer(pager)

@@ -171,7 +171,7 @@ def test_what_tools_gave_stands_between_the_replies() -> None:
 def test_a_transcript_folds_the_thinking_and_shows_it_only_if_asked() -> None:
     conversation = conversation_of("Hi.", thinking="one\ntwo")
     rows = printed(results.Transcript("talk", conversation), 80, 24)
-    assert rows[0].startswith("3 November 2031")
+    assert rows[0].startswith("dated 3 November 2031")
     assert ["", "1 › question 1", "  ✻ Thought · --thinking shows it", "  Hi."] == rows[1:]
     rows = printed(results.Transcript("talk", conversation, thinking=True), 80, 24)
     assert ["  ┊ one", "  ┊ two", "  Hi."] == rows[3:]
