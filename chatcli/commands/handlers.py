@@ -394,7 +394,7 @@ def system(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"System prompt {state}. The conversation is prefilled again.")
 
 
-@command("date", "[today|YYYY-MM-DD]", "set the date it is told", group="Model", example="/date today")
+@command("date", "[today|YYYY-MM-DD]", "the date the model sees", group="Model", example="/date today")
 def date(chat: LiveChat, argument: str) -> Result:
     """Show or set the date that the model is told, if its chat template prints one.
 
@@ -428,7 +428,7 @@ def _day(word: str) -> str:
 @command(
     "think",
     f"[{'|'.join((*SWITCHES, *LEVELS))}|default]",
-    "set the thinking",
+    "turn thinking on or off",
     group="Model",
     example="/think off",
 )
@@ -663,7 +663,7 @@ def copy(chat: LiveChat, argument: str) -> Result:
     return ClipboardText(reply.message.content, f"the reply of turn {number}" if number else "the last reply")
 
 
-@command("context", "", "where the tokens are", group="This program", read_only=True)
+@command("context", "", "what fills the context", group="This program", read_only=True)
 def context(chat: LiveChat, argument: str) -> Result:
     """Show what takes the tokens of this conversation, and how many are left."""
     parts = chat.context_parts()

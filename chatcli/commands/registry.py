@@ -70,7 +70,9 @@ class WrongArgument(Exception):
 # Commands of Claude Code, ollama, llm and aider, and what does the same here.
 ELSEWHERE = {
     **dict.fromkeys(("cost", "usage"), "/stats shows the numbers of every turn."),
-    **dict.fromkeys(("tokens", "status", "show"), "/context shows where the tokens are, /stats every turn."),
+    **dict.fromkeys(
+        ("tokens", "status", "show"), "/context shows what fills the context, /stats every turn."
+    ),
     **dict.fromkeys(
         ("config", "settings"), "/set changes sampling; chatcli config, in your shell, the rest."
     ),

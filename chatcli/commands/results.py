@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 from chatcli.conversation.tree import Conversation
@@ -119,7 +119,7 @@ class Opened:
 class Stream:
     """A turn's events. Setting the `threading.Event` that `events` gets stops them."""
 
-    events: Callable[[threading.Event], Iterator[Event]]
+    events: Callable[[threading.Event], Generator[Event]]
 
 
 @dataclass(frozen=True)

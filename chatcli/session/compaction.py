@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
 from chatcli.conversation.finish import SUMMARY_CUT
@@ -28,7 +28,7 @@ KEPT_TURNS = 2
 FREE_SHARE, MAX_FREE_TOKENS = 4, 4096
 
 
-def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
+def compact(chat: LiveChat, cancelled: threading.Event) -> Generator[Event]:
     """Go on in a new session that has a summary in place of the turns. This one stays as it is.
 
     The last turns stay word for word after the summary, and `LiveChat.undo_compaction` goes back. Raises

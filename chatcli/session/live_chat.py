@@ -222,14 +222,14 @@ class LiveChat:
 
             yield from batch.answer_each(context, texts, cancelled, images=images)
 
-    def regenerate(self, cancelled: threading.Event) -> Iterator[Event]:
+    def regenerate(self, cancelled: threading.Event) -> Generator[Event]:
         """Another reply to the last message."""
         context = self.turn_context(cancelled)
         from chatcli.turn import regenerate
 
         yield from regenerate.regenerate(context, cancelled)
 
-    def alternatives(self, count: int, cancelled: threading.Event) -> Iterator[Event]:
+    def alternatives(self, count: int, cancelled: threading.Event) -> Generator[Event]:
         """`count` more replies to the last message; the first is the head until another is chosen."""
         context = self.turn_context(cancelled)
         from chatcli.turn import batch
@@ -239,7 +239,7 @@ class LiveChat:
                 self.session.offer(event.entries)
             yield event
 
-    def go_on(self, cancelled: threading.Event) -> Iterator[Event]:
+    def go_on(self, cancelled: threading.Event) -> Generator[Event]:
         """More of a reply that was cut."""
         context = self.turn_context(cancelled)
         from chatcli.turn import regenerate

@@ -377,6 +377,25 @@ def test_an_export_and_a_search_from_the_chat(chatcli: Program) -> None:
     assert "My dog is called Biscuit." == exported["entries"][0]["content"]
 
 
+@pytest.mark.slow
+def test_a_continue_that_is_stopped_while_it_is_read_computes_nothing_more(
+    models: Path, tmp_path: Path
+) -> None:
+    program = Program(tmp_path, models / "qwen3_5")
+    long = "My dog is called Biscuit and I live in Lisbon. " * 150
+    program.run("ask", long, "-S", "talk", "-n", "2", "--temp", "0", "--prefill-step-size", "1")
+    program.run("cache", "clear", "--yes", model=False)
+    with open_shell(program, "resume", "talk") as terminal:
+        terminal.wait_for("preparing the next turn: ")
+        terminal.line("/continue")
+        terminal.wait_for("reading")
+        terminal.send(ESCAPE)
+        terminal.wait_for("Stopped.")
+        time.sleep(2)
+        assert "preparing" not in terminal.text() and "no token" not in terminal.text()
+        leave(terminal)
+
+
 def test_a_message_that_is_stopped_while_it_is_read_is_in_the_box_again(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, models / "qwen3_5")
     long = "My dog is called Biscuit and I live in Lisbon. " * 250
