@@ -444,7 +444,7 @@ def think(chat: LiveChat, argument: str) -> Result:
         elif chat.session.think is False:
             chat.session.set_think(True)
     enabled = chat.session.think
-    mode = {True: "on", False: "off", None: "the model's own"}[enabled]
+    mode = {True: "on", False: "off", None: "the model's default"}[enabled]
     level = chat.session.effort if enabled is not False else None
     suffix = f", with {level} effort" if level else ""
     return PlainText(f"Thinking: {mode}{suffix}.")

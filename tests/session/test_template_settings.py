@@ -138,7 +138,7 @@ def test_effort_and_arguments_are_saved_and_a_reopened_session_is_the_same(
 ) -> None:
     request = SessionRequest("talk", template_args={"preserve_thinking": True})
     with ChatSession(tmp_path / "open", thinking_model, request) as shell:
-        assert "Thinking: the model's own, with low effort." == shell.run("/think low")
+        assert "Thinking: the model's default, with low effort." == shell.run("/think low")
         first, second = shell.say("One."), shell.say("Two.")
         prompt = shell.prompt()
     assert "Reasoning: low\nAll thinking.\n" in prompt
@@ -169,7 +169,7 @@ def test_another_effort_changes_the_prompt_and_can_be_reset(thinking_model: Path
         assert "Reasoning: high" in shell.prompt()
         assert "prompt changed" in str(shell.say("Two.").miss_reason)
         assert "Thinking: off." == shell.run("/think off")
-        assert "Thinking: the model's own." == shell.run("/think default")
+        assert "Thinking: the model's default." == shell.run("/think default")
         assert "Reasoning: medium" in shell.prompt()
         with pytest.raises(UsageError, match=r"Usage: /think \[on\|off\|low\|medium\|high\|default\]"):
             shell.run("/think much")
