@@ -1,4 +1,4 @@
-"""Settling and typeahead: prefilling in the background while the person reads and types."""
+"""Settling and typeahead: what the model computes ahead while the person reads and types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chatcli.threads.scheduler import IdleWork, Scheduler
 if TYPE_CHECKING:
     from chatcli.turn.prompt import TurnContext
 
-# A settle of more tokens prefills more than the last reply, so its progress is shown.
+# A settle of more tokens prefills more than the last reply: its progress is shown.
 CATCHING_UP_TOKENS = 512
 PREPARING, READY = "preparing the next turn", "next turn ready"
 
@@ -23,16 +23,16 @@ PREPARING, READY = "preparing the next turn", "next turn ready"
 class BackgroundWork:
     """Settles, and prefills what is typed, while its `scheduler` has no turn or command to run.
 
-    `activity` is the toolbar's text about the background work, or about a model that loads. `catching_up`: a
-    settle prefills much of the conversation, and the next message will have to wait for it.
+    `activity` is the toolbar's text about what goes on, and about loading a model. `catching_up`: a
+    settle prefills the whole conversation, which the next message will have to wait for.
 
-    Errors in the background are dropped: they only cost time, and the next turn meets and reports them.
+    Errors in the background are dropped: they cost time only, and the next turn meets and reports them.
     """
 
     def __init__(self) -> None:
         self.scheduler = Scheduler("chatcli-turn")
         self.activity = ""
-        # What `activity` says about prepared tokens, and whether the next turn is ready.
+        # What was computed ahead and is shown, until it is of no more use.
         self._shown_ahead, self._is_ready = "", False
         self.catching_up = False
         self._settle: IdleWork | None = None
@@ -50,11 +50,11 @@ class BackgroundWork:
     def settle(self, context: Callable[[threading.Event], TurnContext], refresh: Callable[[], None]) -> None:
         """Settle the last reply, unless that is under way; call `refresh` when it is done.
 
-        A message that the person stopped while it was read is not read in the background. `context` is called
-        in the background, and waits for the model until its event is set.
+        A message that the person has stopped while it was read is read when they go on, not behind them.
+        `context` runs in the background. It waits for the model until its event is set.
         """
         self.stop_typeahead()
-        # A change of the path stops a settle, so one that still runs is for this path.
+        # Whatever changes the path has stopped the settle before, so one that still runs is right.
         if self.settling:
             return
 
@@ -110,7 +110,7 @@ class BackgroundWork:
         self._typeahead = self.scheduler.idle(work)
 
     def clear_typeahead(self) -> None:
-        """`stop_typeahead`, and no longer show how much of the message was prefilled."""
+        """`stop_typeahead`, and no longer show what was read of a message that is no longer there."""
         self.stop_typeahead()
         if self._is_ready and self.activity == self._shown_ahead:
             self._report_ahead(READY)
@@ -120,7 +120,7 @@ class BackgroundWork:
         self.report(activity)
 
     def stop_typeahead(self) -> None:
-        """End the typeahead after its current chunk, without waiting: later work is queued behind it."""
+        """End the typeahead after its current chunk, without waiting for that: what follows is queued."""
         if self._typeahead is not None:
             self._typeahead.end()
 
