@@ -67,7 +67,7 @@ OFF = "off"
 GONE = "The private conversation is gone."
 SWITCHES = {"on": True, "off": False}
 # Messages that are commands, as in other tools. A space before one sends it.
-WORDS = {"exit": "/quit", "quit": "/quit", "?": "/help", "/": "/help"}
+WORDS = {"exit": "/quit", "quit": "/quit", "help": "/help", "?": "/help", "/": "/help"}
 SHELL_COMMAND = re.compile(r"![\w./~-]")
 
 
@@ -584,7 +584,7 @@ def as_command(chat: LiveChat, line: str, *, in_terminal: bool = False) -> str:
 
     Raises `UsageError` for a shell's command that is typed `in_terminal`, as in Claude Code or aider: !ls.
 
-    That is /quit for exit or quit and /help for ? or /, without anything around them, and /choose for a lone
+    That is /quit for exit or quit and /help for help, ? or /, if they are all of it, and /choose for a lone
     digit while there are replies to choose from.
     """
     if (known := WORDS.get(line.rstrip("\n"))) is not None:

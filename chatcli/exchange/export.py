@@ -77,7 +77,7 @@ def write(path: Path, data: bytes | Streamed, *, force: bool = False) -> None:
         try:
             files.create(Location.of_file(real), data, force=force)
         except FileExistsError:
-            raise FolderError(f"{path} is there already.") from None
+            raise FolderError(f"{path} is there already: give another name.") from None
 
 
 def to_dict(name: str, conversation: Conversation, bytes_of: BytesOf | None = None) -> dict[str, Any]:

@@ -297,6 +297,8 @@ def test_what_a_command_does_fits_its_column_of_the_help() -> None:
     ("line", "command"),
     [
         ("exit", "/quit"),
+        ("help", "/help"),
+        ("help me", "help me"),
         ("quit\n", "/quit"),
         ("?", "/help"),
         ("/", "/help"),
