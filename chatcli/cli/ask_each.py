@@ -33,8 +33,8 @@ Each = Annotated[
     typer.Option(
         "--each",
         metavar="FILE",
-        help="Answer every line of a file (- is standard input) as a branch of its own, "
-        "many at once. The session goes on from where it was.",
+        help="Answer every line of a file (- is standard input) on a branch of its own, "
+        "many at once. The session's own path does not change.",
     ),
 ]
 
@@ -56,7 +56,7 @@ def read_questions(source: str, prompt: str) -> list[str]:
 
 
 def show_an_answer(session: SessionLog) -> None:
-    """Have a session that nobody named go on from the first answer, so that it does not look empty."""
+    """Move the head of an unnamed session to the first answer, so that it does not look empty."""
     answers = answers_in(session)
     if session.conversation.head is None and answers:
         with contextlib.suppress(FolderError):
@@ -76,9 +76,9 @@ def run(
     *,
     quiet: bool = False,
 ) -> None:
-    """Answer and print them all, each answer once all before it are printed.
+    """Answer all questions, and print the answers in order.
 
-    Exits with an error code if one has no answer.
+    Exits with an error code if a question has no answer.
     """
     from chatcli.commands import script
 
@@ -119,7 +119,7 @@ def run(
                         show(due)
         finally:
             download.end()
-            # No more come: what waits for a question without an answer.
+            # The answers after a question that has none.
             for number in sorted(waiting):
                 show(waiting[number])
     if cancelled.is_set():

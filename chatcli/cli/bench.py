@@ -31,12 +31,12 @@ MEASURED = {
 }
 
 QuickOption = Annotated[bool, typer.Option("--quick", help="A smaller workload.")]
-FullOption = Annotated[bool, typer.Option("--full", help="As long as it was published (a GPU's work).")]
-RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="Rounds of it all.")]
+FullOption = Annotated[bool, typer.Option("--full", help="The published size, for a GPU.")]
+RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="How often to repeat all of it.")]
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--only", metavar="NAME", help="Only contenders with this in their name, and no reuse at all."
+        "--only", metavar="NAME", help="Only contenders whose names contain this, and the one without reuse."
     ),
 ]
 
@@ -70,7 +70,7 @@ for _name, _help in MEASURED.items():
 
 
 def size_of(quick: bool, full: bool) -> int:
-    """Raises `UsageError` where both are asked for."""
+    """Raises `UsageError` for both options."""
     from chatcli.bench.run import FULL, QUICK, USUAL
 
     if quick and full:
@@ -79,7 +79,7 @@ def size_of(quick: bool, full: bool) -> int:
 
 
 def show(as_json: bool, measured: Mapping[str, Any], tables: Iterable[Table]) -> None:
-    """What was measured: one JSON object with the machine, or the tables."""
+    """Print the results: one JSON object with the machine, or the tables."""
     if as_json:
         print_json({"machine": machine(), **measured})
     else:
@@ -88,7 +88,7 @@ def show(as_json: bool, measured: Mapping[str, Any], tables: Iterable[Table]) ->
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were measured on."""
+    """The machine and the versions that were measured."""
     from importlib.metadata import version
 
     from chatcli.bench.run import device
@@ -110,7 +110,7 @@ def serve(
     full: FullOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Programs that ask over HTTP: `chatcli serve` beside mlx-lm's server."""
+    """Clients over HTTP: `chatcli serve` beside mlx-lm's server."""
     from chatcli.bench import serve as serve_bench
     from chatcli.bench.run import Plan
     from chatcli.tui.render import progress

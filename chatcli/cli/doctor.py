@@ -75,7 +75,7 @@ def command(
 
 
 def print_findings(areas: Iterable[tuple[str, Iterable[Finding]]]) -> Findings:
-    """Print each finding as soon as it is there, and last, still on the screen, what there is to do.
+    """Print each finding at once, and at the end, where it stays on the screen, what there is to do.
 
     Status, name and value stand in columns, and below them what to do.
     """

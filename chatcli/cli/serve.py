@@ -1,4 +1,4 @@
-"""`chatcli serve`: answers programs that speak OpenAI's or Anthropic's API, from the shell's checkpoints."""
+"""`chatcli serve`: OpenAI's and Anthropic's APIs, from the shell's checkpoints."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def command(
         typer.Option(
             "--api-key",
             metavar="KEY",
-            help=f"Every request must bring this key (or set {KEY_VARIABLE}). Needed for any --host but this "
-            "machine's own.",
+            help=f"Require this key of every request (or set {KEY_VARIABLE}). Needed unless --host is this "
+            "machine only.",
             rich_help_panel=SERVER,
         ),
     ] = None,
@@ -74,16 +74,16 @@ def command(
     ] = False,
     log_messages: Annotated[
         bool,
-        typer.Option("--log-messages", help="Log what is said, too.", rich_help_panel=SERVER),
+        typer.Option("--log-messages", help="Log messages too.", rich_help_panel=SERVER),
     ] = False,
     *,
     options: Options,
 ) -> None:
-    """Serve a model to programs: OpenAI's and Anthropic's API, with the checkpoints that the shell has."""
+    """Serve a model over OpenAI's and Anthropic's APIs, with the shell's checkpoints."""
     from chatcli.serve.guard import Access
 
     if our_ranks().size > 1:
-        raise UsageError("A server takes one process: leave mlx.launch out.")
+        raise UsageError("A server is one process: start it without mlx.launch.")
     access = Access(host, os.environ.get(KEY_VARIABLE) if api_key is None else api_key)
     settings = options.settings()
     # What is wrong above is said before these take their time: they import MLX.
@@ -107,7 +107,7 @@ def command(
 
 
 def tell(url: str, model: str) -> None:
-    """Say on standard output that requests are answered, and to a person what clients need."""
+    """Print on standard output that requests are answered, and in a terminal what clients need."""
     print(f"chatcli serves {clean_line(model)} at {url}", flush=True)
     if sys.stdout.isatty():
         print(f"  OpenAI's clients:    base URL {url}/v1, any key")
