@@ -39,11 +39,11 @@ def check(name: str, *, from_session: bool = False) -> None:
 
 
 def download_size(name: str, *, from_session: bool = False) -> int | None:
-    """The bytes of a hub model that `resolve` would download; None if it downloads nothing.
+    """The bytes of a hub model of which nothing is here, and which `resolve` would download; else None.
 
-    Raises `ModelNotFound`. Asks the hub.
+    Raises `ModelNotFound`. Asks the hub only then, so that it can come before a prompt.
     """
-    if from_session or _named_folder(name, from_session=False) or hub.find_cached(name) is not None:
+    if from_session or _named_folder(name, from_session=False) or name in hub.names():
         return None
     from chatcli.model import download
 

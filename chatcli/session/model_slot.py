@@ -120,7 +120,7 @@ class ModelSlot:
                 locate.check(self.settings.draft_model)
 
     def download_size(self) -> int | None:
-        """The bytes that loading the model downloads, None if it is here. Raises `ModelNotFound`."""
+        """The bytes that loading the model downloads, None if some of it is here. Raises `ModelNotFound`."""
         return locate.download_size(self.name, from_session=self._from_session)
 
     def load(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import socket
@@ -330,3 +331,14 @@ def test_ctrl_c_ends_ask_during_a_download(program: tuple[Program, dict[str, str
     assert 2 == len(chatcli.ask("Hello.", "-n", 2, env=environment)["tokens"])
     (request,) = hub.sent(".safetensors")
     assert size_before == request.start > 0
+
+
+def test_a_model_of_which_something_is_here_is_not_asked_for_before_the_prompt(home: Path) -> None:
+    (home / "hf" / "hub" / "models--org--here").mkdir(parents=True)
+    code = (
+        "import sys; from chatcli.model import locate; print(locate.download_size('org/here'),"
+        " any('snapshot_download' in name for name in sys.modules))"
+    )
+    environment = {**os.environ, "HOME": str(home), "HF_HOME": str(home / "hf"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
+    assert b"None False\n" == done.stdout
