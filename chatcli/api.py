@@ -180,7 +180,7 @@ class Chat:
         loads.
         """
         if not text.strip():
-            raise EmptyPrompt("The message is empty: write something.")
+            raise EmptyPrompt("The message is empty: type something.")
         stop = cancelled or threading.Event()
         shown = [image if isinstance(image, Image) else read(image) for image in images]
         return self._reply(self._chat.take(text, stop, images=shown), stop)

@@ -170,7 +170,7 @@ class Checkpoints:
             longest = max((end - start for start, end in pairwise(ends)), default=0)
             self.memory.check(len(path.tokens), longest, written=not self.disk.is_off)
         plan = self.restore(plan)
-        return plan, self._go_on(plan, cancelled, purpose)
+        return plan, self._prefill_rest(plan, cancelled, purpose)
 
     def set_private(self, private: bool) -> None:
         """From now on write nothing of what is run, or all of it.
@@ -217,7 +217,7 @@ class Checkpoints:
             except SegmentDamaged as error:
                 return error
 
-    def _go_on(self, plan: Plan, cancelled: StopSignal, purpose: Purpose) -> Iterator[Prefilled]:
+    def _prefill_rest(self, plan: Plan, cancelled: StopSignal, purpose: Purpose) -> Iterator[Prefilled]:
         if purpose == "turn":
             self.accept_typeahead()
         yield from self.prefill(plan.path, plan.depth, cancelled, purpose)

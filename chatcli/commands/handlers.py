@@ -601,7 +601,7 @@ def as_command(chat: LiveChat, line: str, *, in_terminal: bool = False) -> str:
 @command("continue", "", "finish a reply cut short", group="Messages")
 def go_on(chat: LiveChat, argument: str) -> Result:
     """Continue a reply that was stopped, or that reached its token limit."""
-    return Stream(chat.go_on)
+    return Stream(chat.continue_reply)
 
 
 @command("edit", "[TURN]", "change a message", group="Messages", example="/edit 2")

@@ -1,1 +1,1 @@
-"""The tree of messages of one conversation, pure data."""
+"""The tree of messages of a conversation, as plain data."""

@@ -1,4 +1,4 @@
-"""Puts the text of files into a message, above the words that mention them, and takes it off again."""
+"""Puts the text of mentioned files above a message's own text, and removes it again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 
 NAME = re.compile(r'(?<![^\s(\[{])@(?:"([^"\n]+)"|([^\s"]+))')
-# What ends a sentence or closes a bracket right after a name.
+# Punctuation that may follow a name without a space.
 PUNCTUATION = ".,;:!?)]}'"
-# Files of one message.
+# The most files in one message.
 MAX_FILES = 50
 BACKTICKS = re.compile("`+")
 BLOCK = re.compile(r"## ([^\n]+)\n\n(`{3,})[^`\n]*\n(?:.*?\n)??\2\n\n", re.DOTALL)
 
 
 def block(name: str, text: str, language: str) -> str:
-    """A heading and the text in a fence that is longer than any in it."""
+    """A heading, and the text in a fence longer than any fence inside it."""
     longest = max(map(len, BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     end = "" if text.endswith("\n") or not text else "\n"
@@ -23,12 +23,12 @@ def block(name: str, text: str, language: str) -> str:
 
 
 def mentioned(text: str) -> dict[tuple[str, bool], None]:
-    """Each different word after an `@`, with whether it was in quotes, in order (an ordered set)."""
+    """Each distinct word after an `@`, in order, with whether it was in quotes."""
     return {(quoted or word, bool(quoted)): None for quoted, word in NAME.findall(text)}
 
 
 def readings(word: str) -> Iterator[str]:
-    """The word, then without the punctuation at its end, a character at a time."""
+    """The word, then the word without its last character of punctuation, and so on."""
     while word:
         yield word
         if word[-1] not in PUNCTUATION:
@@ -37,7 +37,7 @@ def readings(word: str) -> Iterator[str]:
 
 
 def typed_text(message: str) -> str:
-    """What a person typed of a message: without the files above it that it mentions."""
+    """What a person typed: the message without the attached files above it."""
     blocks: list[re.Match[str]] = []
     while len(blocks) < MAX_FILES and (match := BLOCK.match(message, _end(blocks))) is not None:
         blocks.append(match)
@@ -45,7 +45,7 @@ def typed_text(message: str) -> str:
         return message
     names = _names(message[_end(blocks) :])
     while blocks and not all(block[1] in names for block in blocks):
-        names |= _names(blocks.pop()[0])  # not mentioned: the person typed it
+        names |= _names(blocks.pop()[0])  # not mentioned, so the person typed it
     return message[_end(blocks) :]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def last_code_block(text: str) -> str | None:
-    """The lines of the last code block, None without one. A fence that is not closed ends with the text."""
+    """The lines of the last code block, or None. An unclosed block ends with the text."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(text)

@@ -21,11 +21,11 @@ from chatcli.conversation.tree import Picture
 from chatcli.errors import ChatcliError, ImagesRefused, NotAnImage
 from chatcli.text import clean_line, decodable, file_size
 
-# How a file of each kind begins, and what Pillow calls the kind.
+# The first bytes of each kind of file, and Pillow's name of the kind.
 SIGNATURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif"}
 FORMATS = {"png": "PNG", "jpg": "JPEG", "gif": "GIF", "webp": "WEBP"}
 HEAD_BYTES = 16
-# No model sees more than a small part of them.
+# The most pixels of an image. No model sees more than a small part of them.
 MAX_BYTES = 25_000_000
 MAX_PIXELS = 100_000_000
 # Kinds with an Exif orientation.
@@ -33,7 +33,7 @@ PHOTOGRAPHS = ("jpg", "webp")
 # The Exif tag of the orientation, and its values that swap width and height.
 ORIENTATION = 0x0112
 SIDEWAYS = (5, 6, 7, 8)
-# Images that stay in memory while a message that names them is being typed.
+# How many images stay in memory while a message that names them is typed.
 CACHED_IMAGES = 4
 
 
@@ -46,14 +46,14 @@ class Image:
 
 
 def kind_of(head: bytes) -> str | None:
-    """What kind of image begins with these bytes; None for anything else."""
+    """The kind of an image that begins with these bytes; None if it is not one."""
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "webp"
     return next((kind for sign, kind in SIGNATURES.items() if head.startswith(sign)), None)
 
 
 def is_image(path: Path) -> bool:
-    """Whether a file begins as an image does."""
+    """Whether a file begins like an image."""
     try:
         with files.open_named(path) as file:
             return kind_of(file.read(HEAD_BYTES)) is not None
@@ -62,7 +62,7 @@ def is_image(path: Path) -> bool:
 
 
 def read(path: str | Path) -> Image:
-    """An image from its file. Raises `NotAnImage`, and `ImagesRefused` where there is no Pillow."""
+    """Read an image from a file. Raises `NotAnImage`, and `ImagesRefused` without Pillow."""
     path = files.from_home(str(path))
     name = decodable(clean_line(path.name))
     try:
@@ -76,12 +76,12 @@ def read(path: str | Path) -> Image:
 
 @functools.lru_cache(CACHED_IMAGES)
 def _read(path: Path, name: str, changed: int, size: int) -> Image:
-    """`read`, cached for as long as the file's time and size stay. Raises `OSError` too."""
+    """`read`, cached while the file's time and size stay the same. Also raises `OSError`."""
     return from_bytes(name, files.read_named(path, MAX_BYTES))
 
 
 def from_bytes(name: str, data: bytes) -> Image:
-    """An image from its file's bytes. Raises `NotAnImage`, and `ImagesRefused` where there is no Pillow."""
+    """An image from its file's bytes. Raises `NotAnImage`, and `ImagesRefused` without Pillow."""
     if len(data) > MAX_BYTES:
         raise NotAnImage(_too_many_bytes(name, len(data)))
     kind = kind_of(data[:HEAD_BYTES])
@@ -92,7 +92,7 @@ def from_bytes(name: str, data: bytes) -> Image:
         if width * height > MAX_PIXELS:
             raise NotAnImage(_too_large(name))
         is_sideways = kind in PHOTOGRAPHS and image.getexif().get(ORIENTATION, 1) in SIDEWAYS
-    if is_sideways:  # turned as a viewer shows it
+    if is_sideways:  # rotated as a viewer shows it
         width, height = height, width
     return Image(Picture(hashlib.sha256(data).hexdigest(), name, kind, width, height), data)
 
@@ -100,7 +100,7 @@ def from_bytes(name: str, data: bytes) -> Image:
 def pixels(picture: Picture, data: bytes) -> Any:
     """The first frame of a file, upright, as a NumPy array (height, width, 3) of uint8.
 
-    Raises `NotAnImage`, and `ImagesRefused` where there is no Pillow.
+    Raises `NotAnImage`, and `ImagesRefused` without Pillow.
     """
     import numpy as np
 
@@ -113,14 +113,14 @@ def pixels(picture: Picture, data: bytes) -> Any:
 
 @contextlib.contextmanager
 def _opened(name: str, data: bytes) -> Iterator[Any]:
-    """A file's bytes as Pillow's image. Raises `NotAnImage` or `ImagesRefused` in a sentence."""
+    """Open a file's bytes with Pillow. Translates its errors to `NotAnImage` or `ImagesRefused`."""
     try:
         from PIL import Image as Pillow
     except ImportError as error:
         raise ImagesRefused(f"Images need Pillow. To install it: {pip('install pillow')}") from error
     try:
         with warnings.catch_warnings():
-            # Pillow warns of sizes below `MAX_PIXELS`.
+            # Pillow already warns about sizes below `MAX_PIXELS`.
             warnings.simplefilter("ignore")
             yield Pillow.open(io.BytesIO(data), formats=tuple(FORMATS.values()))
     except ChatcliError:
@@ -134,18 +134,17 @@ def _opened(name: str, data: bytes) -> Iterator[Any]:
 
 def _too_many_bytes(name: str, size: int) -> str:
     return (
-        f"The image {name} has {file_size(size)}, and {file_size(MAX_BYTES)} is the most that a "
-        "message takes: make it smaller."
+        f"The image {name} has {file_size(size)}, and {file_size(MAX_BYTES)} is the limit: make it smaller."
     )
 
 
 def _too_large(name: str) -> str:
     return (
-        f"The image {name} has more than {MAX_PIXELS // 1_000_000} million pixels, the most that a "
-        "message takes: make it smaller."
+        f"The image {name} has more than {MAX_PIXELS // 1_000_000} million pixels, the "
+        "limit: make it smaller."
     )
 
 
 def chips(images: Iterable[Image]) -> str:
-    """Their chips, side by side."""
+    """The chips of the images, side by side."""
     return " ".join(str(image.picture) for image in images)

@@ -15,13 +15,13 @@ from chatcli.records import ReplyRecord
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLE_NAMES: dict[Role, str] = {"system": "system", "user": "you", "assistant": "reply", "tool": "tool"}
-# Finish reasons of replies that did not come to their end.
+# Finish reasons of replies that did not finish.
 CUT_SHORT = ("cancelled", "length")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image of a message: the sha256 of its file (hexadecimal), and how it is shown.
+    """An image in a message: the sha256 of its file (hexadecimal), and how it is shown.
 
     `kind` is the file's suffix; width and height are in pixels.
     """
@@ -33,16 +33,16 @@ class Picture:
     height: int
 
     def __str__(self) -> str:
-        """As a chip: [image: cat.png 640×480]."""
+        """The image's chip: [image: cat.png 640×480]."""
         return f"[image: {self.name} {self.width}×{self.height}]"
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message of one side. Thinking is kept beside the content, never in it; images come before it.
+    """A message. Thinking is kept beside the content, never in it; images come before it.
 
-    `tool_calls` are those of a reply whose tools are run, which the template is to show as calls. A message
-    of role `tool` is the result of the call `tool_call_id`.
+    `tool_calls` are a reply's calls that the client runs, and which the template shows as calls. A message of
+    role `tool` is the result of the call `tool_call_id`.
     """
 
     role: Role
@@ -73,7 +73,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Entry:
-    """One message at its place in the tree.
+    """A message at its place in the tree.
 
     A reply's `record` holds the turn's measured numbers; a user message has none. `created` is in
     seconds since the epoch.
@@ -91,7 +91,7 @@ class Entry:
 class Turn:
     """A user message and its reply, numbered from 1 along one path.
 
-    `steps` are the replies that called tools before it, and what the tools gave.
+    `steps` are the replies before it that called tools, and the tools' results.
     """
 
     number: int
@@ -102,14 +102,13 @@ class Turn:
 
 @dataclass
 class Conversation:
-    """The tree, and the head: the entry that the next message continues from.
+    """The tree, and the head, which is the entry that the next message continues.
 
-    `date` (ISO 8601) is the day of the first turn until it is set to another one. Templates that
-    print the date get this one on every other day too. `effort` is how much the model is to think,
-    `template_args` what else its template is told; None and nothing leave it to the template.
-    `model_options` is how its model is run, where that is not as usual: fields of `settings.ModelOptions`.
-    `settings` are what `/set` and `/think` have set: fields of `settings.Sampling`, and `think`; None is
-    the model's own.
+    `date` (ISO 8601) is the day of the first turn unless it was set. Templates that print the date get this
+    one even on later days. `effort` is how much the model should think, `template_args` are other variables
+    of its template; None or empty leaves them to the template. `model_options` are the fields of
+    `settings.ModelOptions` with which its model is run, if not the defaults. `settings` are the values of
+    `/set` and `/think`: fields of `settings.Sampling`, and `think`; None is the model's own.
     """
 
     date: str
@@ -124,9 +123,9 @@ class Conversation:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> Entry:
-        """Hang `entry` into the tree and move the head to it.
+        """Add `entry` to the tree and move the head to it.
 
-        Raises `KeyError` if the parent is not there, or the id is there already.
+        Raises `KeyError` if the parent is missing or the id exists already.
         """
         if entry.id in self.entries:
             raise KeyError(entry.id)
@@ -185,7 +184,7 @@ class Conversation:
     def end_of_turn(self, number: int) -> str:
         """The id of the last entry of turn `number` on the head's path.
 
-        Raises `TurnOutOfRange` with the range that there is.
+        Raises `TurnOutOfRange` with the valid range.
         """
         turns = self.turns()
         if not 1 <= number <= len(turns):
@@ -195,7 +194,7 @@ class Conversation:
         return (turn.reply or (turn.user, *turn.steps)[-1]).id
 
     def unanswered(self, leaf: str | None = None) -> Entry | None:
-        """The message or the tool's result at `leaf` (default: the head), if its reply never came."""
+        """The message or tool result at `leaf` (default: the head), if it has no reply."""
         entry = self.entries.get(leaf or self.head or "")
         return entry if entry is not None and entry.message.role != "assistant" else None
 
@@ -204,12 +203,12 @@ class Conversation:
         return [entry for entry in self.entries.values() if entry.parent == parent]
 
     def continued(self) -> set[str]:
-        """The ids of cut replies that /continue went on with: a newer reply beside them holds them whole.
+        """The ids of cut-off replies that /continue has continued: a newer sibling contains them.
 
-        One that was gone back to, with the head or messages after it, is a branch as any other.
+        Such a reply is still a branch if the head is on it or messages follow it.
         """
         replies: dict[str | None, list[Entry]] = {}
-        entries = list(self.entries.values())  # a copy: another thread may append an entry meanwhile
+        entries = list(self.entries.values())  # a copy, because another thread may append an entry
         parents = {entry.parent for entry in entries} | {self.head}
         for entry in entries:
             if entry.message.role == "assistant":
@@ -224,8 +223,8 @@ class Conversation:
         }
 
     def branch_count(self) -> int:
-        """How many ends the tree has."""
-        # A copy: another thread may append an entry meanwhile.
+        """The number of leaves."""
+        # A copy, because another thread may append an entry.
         entries = list(self.entries.values())
         return len(entries) - len({entry.parent for entry in entries} - {None}) - len(self.continued())
 
@@ -244,5 +243,5 @@ def date_in_words(date: str) -> str:
 
 
 def new_id() -> str:
-    """An identifier that no other entry has: 12 hexadecimal digits."""
+    """A unique id for an entry: 12 hexadecimal digits."""
     return uuid.uuid4().hex[:12]

@@ -1,1 +1,1 @@
-"""An open conversation: its file, its model, and the work that runs in the background."""
+"""An open conversation: its file, its model, and its background work."""

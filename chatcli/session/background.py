@@ -1,4 +1,4 @@
-"""Settling and typeahead: what the model computes ahead while the person reads and types."""
+"""Settling and typeahead: the model's work while the person reads and types."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from chatcli.threads.scheduler import IdleWork, Scheduler
 if TYPE_CHECKING:
     from chatcli.turn.prompt import TurnContext
 
-# A settle of more tokens prefills more than the last reply: its progress is shown.
+# A settle of more tokens prefills more than the last reply, so its progress is shown.
 CATCHING_UP_TOKENS = 512
 PREPARING, READY = "preparing the next turn", "next turn ready"
 
 
 class BackgroundWork:
-    """Settles, and prefills what is typed, while its `scheduler` has no turn or command to run.
+    """Settles replies and prefills typed text while its `scheduler` has no turn or command to run.
 
-    `activity` is the toolbar's text about what goes on, and about loading a model. `catching_up`: a
-    settle prefills the whole conversation, which the next message will have to wait for.
+    `activity` is the toolbar's text about this work and about loading a model. `catching_up`: a settle
+    prefills the whole conversation, and the next message will have to wait for it.
 
-    Errors in the background are dropped: they cost time only, and the next turn meets and reports them.
+    Errors in the background are ignored: they only cost time, and the next turn meets and reports them.
     """
 
     def __init__(self) -> None:
         self.scheduler = Scheduler("chatcli-turn")
         self.activity = ""
-        # What was computed ahead and is shown, until it is of no more use.
+        # What the toolbar shows about finished work, while it is still of use.
         self._shown_ahead, self._is_ready = "", False
         self.catching_up = False
         self._settle: IdleWork | None = None
         self._typeahead: IdleWork | None = None
 
     def report(self, activity: str) -> None:
-        """Show `activity` from now on; empty: nothing."""
+        """Show `activity` from now on (empty: nothing)."""
         self.activity = activity
 
     @property
     def settling(self) -> bool:
-        """Whether the last reply is still being run as history will show it."""
+        """Whether the last reply is still being settled."""
         return self._settle is not None and not self._settle.future.done()
 
     def settle(self, context: Callable[[threading.Event], TurnContext], refresh: Callable[[], None]) -> None:
-        """Settle the last reply, unless that is under way; call `refresh` when it is done.
+        """Settle the last reply, unless that is already running; call `refresh` when it is done.
 
-        A message that the person has stopped while it was read is read when they go on, not behind them.
-        `context` runs in the background. It waits for the model until its event is set.
+        A message that the person stopped while it was read is not read in the background. `context` is called
+        in the background and waits for the model until its event is set.
         """
         self.stop_typeahead()
-        # Whatever changes the path has stopped the settle before, so one that still runs is right.
+        # Every change of the path stops settling first, so a running settle is for the current path.
         if self.settling:
             return
 
@@ -90,9 +90,9 @@ class BackgroundWork:
         context: Callable[[threading.Event], TurnContext],
         refresh: Callable[[], None],
     ) -> None:
-        """Prefill a message that is being typed, once settling is done. An earlier one is given up.
+        """Prefill a message that is being typed, once settling is done. This replaces an earlier typeahead.
 
-        `message` gives its text and images. It runs in the background, as `context` does.
+        `message` returns its text and images. Like `context` it is called in the background.
         """
         self.stop_typeahead()
 
@@ -110,7 +110,7 @@ class BackgroundWork:
         self._typeahead = self.scheduler.idle(work)
 
     def clear_typeahead(self) -> None:
-        """`stop_typeahead`, and no longer show what was read of a message that is no longer there."""
+        """`stop_typeahead`, and no longer show progress of the message, which is gone."""
         self.stop_typeahead()
         if self._is_ready and self.activity == self._shown_ahead:
             self._report_ahead(READY)
@@ -120,12 +120,12 @@ class BackgroundWork:
         self.report(activity)
 
     def stop_typeahead(self) -> None:
-        """End the typeahead after its current chunk, without waiting for that: what follows is queued."""
+        """End the typeahead after its current chunk, without waiting, because later work is queued."""
         if self._typeahead is not None:
             self._typeahead.end()
 
     def stop(self) -> None:
-        """End settling and typeahead after their current chunk, and wait for that."""
+        """End settling and typeahead after their current chunk, and wait until they have ended."""
         self.scheduler.drain()
         self._typeahead = self._settle = None
         self._is_ready = False

@@ -1,4 +1,4 @@
-"""`/compact`: a long conversation goes on in a new session, from a summary of its turns."""
+"""`/compact`: continues a long conversation in a new session, from a summary of its turns."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ INSTRUCTION = (
     "Summarize our conversation so far for yourself, so that you can go on without it: the facts, "
     "names, numbers and decisions, what was asked for, and what is still open. Only the summary."
 )
-# The last turns stay word for word, as many of these as fit: a model may summarize badly.
+# This many last turns stay word for word, if they fit, because a model may summarize badly.
 KEPT_TURNS = 2
-# What stays free for a summary (with its thinking) or for the next turn: one part in so many of the
-# context, at most so many tokens.
+# The space kept free for a summary (with its thinking) or for the next turn: this fraction of the context, at
+# most this many tokens.
 FREE_SHARE, MAX_FREE_TOKENS = 4, 4096
 
 
 def compact(chat: LiveChat, cancelled: threading.Event) -> Generator[Event]:
-    """Go on in a new session that has a summary in place of the turns. This one stays as it is.
+    """Continue in a new session with a summary in place of the turns. The old session does not change.
 
     The last turns stay word for word after the summary, and `LiveChat.undo_compaction` goes back. Raises
     `ContextFull` if not even the first turn leaves room for a summary, and `UsageError` if there is only one.
     """
     chat.session.check_saved("/compact")
-    chat.model.wait(cancelled)  # nothing is copied before there is a model
+    chat.model.wait(cancelled)  # copies nothing before the model is loaded
     session, source, name = chat.session, chat.session.conversation, str(chat.session.name)
     turns = source.turns()
     count = _largest(
@@ -61,7 +61,7 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Generator[Event]:
         context = chat.begin(name, cancelled)
         from chatcli.turn import turn
 
-        # A stop text, or the longest reply that was set, would cut the summary.
+        # A stop text or a maximum length would cut the summary.
         longest = _free(context.checkpoints.loaded.context)
         context = replace(context, sampling=replace(context.sampling, stop=None, max_tokens=longest))
         for event in turn.take(context, INSTRUCTION, cancelled):
@@ -74,7 +74,7 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Generator[Event]:
     finally:
         if not summary:
             original = session.folder.open(name)
-            # A session that was opened at an earlier turn is there in memory only.
+            # A session that was opened at an earlier turn has that head only in memory.
             original.move_head(source.head, saved=False)
             session.switch(original)
             session.folder.delete(compacted.name)
@@ -85,15 +85,15 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Generator[Event]:
     compacted.move_head(None)
     yield from map(Notice, _keep(chat, compacted, turns[count:], cancelled))
     session.compacted(name, source.head)
-    yield Notice(f"'{compacted.name}' goes on from this summary. /undo goes back to '{name}'.")
+    yield Notice(f"'{compacted.name}' continues from this summary. /undo goes back to '{name}'.")
 
 
 def _keep(
     chat: LiveChat, compacted: SessionLog, turns: Sequence[Turn], cancelled: threading.Event
 ) -> Iterator[str]:
-    """Copy the last of the turns that were not summarized below the summary, as many as fit.
+    """Copy the last turns, which were not summarized, below the summary, as many as fit.
 
-    Yields what became of them.
+    Yields notices about them.
     """
     if not turns:
         return
@@ -104,13 +104,13 @@ def _keep(
     left_out = len(turns) - kept
     for turn in turns[left_out:]:
         for entry in filter(None, (turn.user, turn.reply)):
-            # Ids are unique in a session, and the record's numbers are those of another path.
+            # New ids, which are unique in a session, and no record, whose numbers belong to another path.
             parent = compacted.conversation.head
             compacted.copy(replace(entry, id=new_id(), parent=parent, record={}))
     if kept:
-        yield f"Word for word after it: {_numbers(turns[left_out:])}."
+        yield f"Kept word for word after it: {_numbers(turns[left_out:])}."
     if left_out:
-        yield f"Neither in it nor after it, for want of room: {_numbers(turns[:left_out])}."
+        yield f"Left out, because there was no room: {_numbers(turns[:left_out])}."
 
 
 def _numbers(turns: Sequence[Turn]) -> str:
@@ -133,11 +133,11 @@ def _fits(
     cancelled: threading.Event,
     answers: int = 1,
 ) -> bool:
-    """Whether a question after these turns leaves the model room for an answer, or for several."""
+    """Whether a question after these turns leaves the model room for `answers` answers."""
     context = chat.turn_context(cancelled)
     messages = [Message("system", system)] if system else []
     for turn in turns:
-        # Templates want turns to alternate, so a reply that is missing is an empty one.
+        # Templates want turns to alternate, so a missing reply becomes an empty one.
         reply = turn.reply.message if turn.reply else Message("assistant", "")
         messages += [turn.user.message, reply]
     tokens = len(context.template.prompt([*messages, Message("user", question)]))
@@ -146,5 +146,5 @@ def _fits(
 
 
 def _free(context: int) -> int:
-    """Tokens of a context of this size that are an answer's."""
+    """How many tokens of a context are reserved for an answer."""
     return min(context // FREE_SHARE, MAX_FREE_TOKENS)

@@ -1,4 +1,4 @@
-"""Ranks other than 0: they carry out rank 0's commands on their own shards, and decide and print nothing."""
+"""Ranks other than 0: execute rank 0's commands on their own shards; decide and print nothing."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.segments.token_path import TokenPath
 from chatcli.threads.mlx_thread import Worker
 
-# What is under way may take so long once rank 0 has left, or is lost.
+# How long current work may continue once rank 0 has left or is lost, in seconds.
 GRACE_SECONDS, LOST_SECONDS = 10.0, 1.0
 
 
 def follow(ranks: Ranks, settings: Settings, tell: Callable[[str], None]) -> int:
-    """Carry out rank 0's commands until it leaves. Returns the exit code.
+    """Execute rank 0's commands until it leaves. Returns the exit code.
 
-    Where this rank cannot go on, it reports that to rank 0, or to `tell` where rank 0 is lost. Raises
-    `RankLost` if rank 0 does not come.
+    If this rank cannot continue, it reports that to rank 0, or to `tell` if rank 0 is lost. Raises `RankLost`
+    if rank 0 does not connect.
     """
     worker = Worker()
     worker.call(ranks.meet, sharding.broadcast)
@@ -39,7 +39,7 @@ def follow(ranks: Ranks, settings: Settings, tell: Callable[[str], None]) -> int
     try:
         for name, arguments in ranks.commands():
             getattr(follower, name)(**arguments)
-    except Exception as error:  # whatever it is, rank 0 has to know
+    except Exception as error:  # whatever the error is, rank 0 must know
         reason = str(ranks.explain(error))
         if not ranks.ended.is_set():
             ranks.fail(reason)
@@ -54,7 +54,7 @@ def follow(ranks: Ranks, settings: Settings, tell: Callable[[str], None]) -> int
 
 
 class Follower:
-    """A method for each command. `Leader.together` and `distributed.loading` give them."""
+    """One method per command of `Leader.together` and `distributed.loading`."""
 
     def __init__(self, ranks: Ranks, settings: Settings, worker: Worker) -> None:
         self._ranks, self._settings, self._worker = ranks, settings, worker
@@ -62,10 +62,10 @@ class Follower:
         self._path = TokenPath("", [])
 
     def watch(self, done: threading.Event, tell: Callable[[str], None]) -> None:
-        """End this process where it would wait for ever for a rank that is lost."""
+        """End this process if it would wait forever for a lost rank."""
         self._ranks.ended.wait()
         lost = self._ranks.lost
-        # A model that is still loading loads for nobody.
+        # Nobody needs a model that is still loading.
         if done.wait(GRACE_SECONDS if lost is None and self._runtime is not None else LOST_SECONDS):
             return
         if lost is not None:
@@ -89,7 +89,7 @@ class Follower:
         return self._runtime.checkpoints
 
     def set_prompt(self, tokens: list[int], boundaries: Sequence[int]) -> None:
-        """The prompt that the next commands are about, and its boundaries."""
+        """Set the prompt that the next commands are about, and its boundaries."""
         self._path = self._checkpoints.cut(tokens, boundaries)
 
     def look_up(self, segments: int, passed: int) -> None:
@@ -132,7 +132,7 @@ class Follower:
         reply_tokens: int,
         generation_prompt: str,
     ) -> None:
-        """Generate until rank 0 stops it. `reply_tokens` at the prompt's end begin the reply already."""
+        """Generate until rank 0 stops it. The last `reply_tokens` of the prompt belong to the reply."""
         tokens = list(self._path.tokens)
         request = GenerationRequest(
             tokens[start:],
@@ -147,6 +147,6 @@ class Follower:
             deque(reply, maxlen=0)
 
     def close(self) -> None:
-        """Finish what is being written."""
+        """Finish pending writes."""
         if self._runtime is not None:
             self._runtime.close()

@@ -1,4 +1,4 @@
-"""A chat without its terminal: the open session, the model that answers and the work behind them."""
+"""A chat without a terminal: the open session, its model, and background work."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class LiveChat:
-    """Holds `session`, `model` and `background`, and takes turns, which need all three.
+    """Has `session`, `model` and `background`, and takes turns, which need all three.
 
     The model loads in the background. Methods that need it wait for it.
     """
@@ -47,9 +47,9 @@ class LiveChat:
         *,
         load_at_once: bool = True,
     ) -> None:
-        """Without a `model` the session's own is loaded, else that of `settings`. `ranks` hold its shards.
+        """`model` None: the session's own is loaded, or that of `settings`. `ranks` have its shards.
 
-        Unless `load_at_once`, loading begins with `model.load`, or when the model is waited for.
+        Unless `load_at_once`, loading starts with `model.load` or the first wait for the model.
 
         Raises `FolderError` if the sessions folder cannot be written, and as `opening.open_session` does.
         """
@@ -90,14 +90,14 @@ class LiveChat:
         self._read_ahead(saved, name)
 
     def _read_ahead(self, conversation: Conversation, model: str) -> None:
-        """Have the system read the conversation's checkpoint from disk while its model loads."""
+        """Let the system read the conversation's checkpoint from disk while its model loads."""
         settings = self.model.settings
         needed = readahead.needed(conversation, model) if settings.cache else None
         if needed is not None:
             readahead.begin(settings.sessions, needed, self._closing)
 
     def notes(self) -> list[str]:
-        """What opening the session mended, and what flags override of it: a line each, for the start."""
+        """What opening the session repaired, and which of its settings flags override: one line each."""
         return self._notes
 
     def set(self, name: str, value: Value | None) -> None:
@@ -106,7 +106,7 @@ class LiveChat:
         self.model.set_sampling(self.session.sampling)
 
     def switch(self, file: SessionFile) -> list[str]:
-        """Go on with another session, and with what `/set` and `/think` have set there.
+        """Switch to another session, with its values of `/set` and `/think`.
 
         Returns what `OpenSession.switch` does.
         """
@@ -133,10 +133,10 @@ class LiveChat:
             self.session.note_upkeep(self.model.leave())
 
     def resume(self, name: str) -> list[str]:
-        """Go on with a saved session and the model that it was held with.
+        """Switch to a saved session and its model.
 
-        Returns what `OpenSession.switch` does. Raises as `SessionFolder.open` and `ModelSlot.change` do;
-        then the session and the model stay.
+        Returns what `OpenSession.switch` does. Raises as `SessionFolder.open` and `ModelSlot.change` do, and
+        then keeps the session and the model.
         """
         file, notes = self.session.folder.open(name), []
         try:
@@ -149,9 +149,10 @@ class LiveChat:
         return [*notes, *self.switch(file), *opening.read_again(file.conversation)]
 
     def undo_compaction(self) -> str | None:
-        """Go back to the session that was compacted into this one, which is deleted; not once it has gone on.
+        """Go back to the session that was compacted into this one, and delete this one, if it has not been
+        continued.
 
-        It is where it was, with what was set there. Returns its name; None if there is nothing to undo.
+        Its head and settings are as before. Returns its name; None if there is nothing to undo.
         """
         compacted, summary = self.session.compacted_from, self.session.name
         if compacted is None:
@@ -164,14 +165,14 @@ class LiveChat:
 
     @property
     def abandoned(self) -> bool:
-        """Whether it was closed while a model was still loading, which nothing can end."""
+        """Whether it was closed while a model was still loading, which cannot be interrupted."""
         return self.model.abandoned
 
     def close(self) -> str | None:
-        """Stop the background work, finish what is being written, let the session and the model go.
+        """Stop the background work, finish pending writes, close the session, release the model.
 
-        Returns what went wrong with the writing and was not reported yet. While the model is still
-        loading nothing of MLX can be ended: the chat is `abandoned`, and the process may go without it.
+        Returns write errors that were not reported yet. MLX cannot be ended while the model is still loading:
+        then the chat is `abandoned`, and the process may exit without waiting.
         """
         self._closing.set()
         self.background.scheduler.cancel()
@@ -180,7 +181,7 @@ class LiveChat:
             return None
         if not self.model.changing:
             self.background.scheduler.close()
-        with suppress(FolderError):  # it is a statistic
+        with suppress(FolderError):  # only a statistic
             self.session.note_upkeep(self.model.leave())
         problem = self.session.close()
         return self.model.close() or problem
@@ -195,9 +196,9 @@ class LiveChat:
         title: str | None = None,
         images: Sequence[Image] = (),
     ) -> Generator[Event]:
-        """One turn: `text` with `images` and those that wait for the next message, then the reply.
+        """Take a turn: send `text` with `images` and those waiting for the next message, then reply.
 
-        A new session is named after `title`, by default the text. Raises as `begin` and `turn.take` do.
+        A new session is named after `title` (default: the text). Raises as `begin` and `turn.take` do.
         """
         if not self.session.log.is_saved and not text.strip():
             return
@@ -214,7 +215,7 @@ class LiveChat:
     def answer_each(
         self, texts: Sequence[str], cancelled: threading.Event, images: Sequence[Image] = ()
     ) -> Iterator[Event]:
-        """Each text as a turn of its own beside the others, all with the same images."""
+        """Answer each text in its own turn, all beside each other and with the same images."""
         yield from self.model.downloads(cancelled)
         with self.session.kept_if_used():
             context = self.begin(texts[0], cancelled, images)
@@ -223,14 +224,14 @@ class LiveChat:
             yield from batch.answer_each(context, texts, cancelled, images=images)
 
     def regenerate(self, cancelled: threading.Event) -> Generator[Event]:
-        """Another reply to the last message."""
+        """Generate another reply to the last message."""
         context = self.turn_context(cancelled)
         from chatcli.turn import regenerate
 
         yield from regenerate.regenerate(context, cancelled)
 
     def alternatives(self, count: int, cancelled: threading.Event) -> Generator[Event]:
-        """`count` more replies to the last message; the first is the head until another is chosen."""
+        """Generate `count` more replies to the last message. The first is the head until one is chosen."""
         context = self.turn_context(cancelled)
         from chatcli.turn import batch
 
@@ -239,22 +240,23 @@ class LiveChat:
                 self.session.offer(event.entries)
             yield event
 
-    def go_on(self, cancelled: threading.Event) -> Generator[Event]:
-        """More of a reply that was cut."""
+    def continue_reply(self, cancelled: threading.Event) -> Generator[Event]:
+        """Continue a reply that was cut off."""
         context = self.turn_context(cancelled)
         from chatcli.turn import regenerate
 
-        yield from regenerate.go_on(context, cancelled)
+        yield from regenerate.continue_reply(context, cancelled)
 
     def settle(self, cancelled: threading.Event) -> Iterator[Event]:
-        """Run the last reply as history will show it, now."""
+        """Settle the last reply now."""
         context = self._context(None)
         from chatcli.turn import turn
 
         yield from turn.settle(context, cancelled)
 
     def begin(self, title: str, cancelled: threading.Event, images: Sequence[Image] = ()) -> TurnContext:
-        """The open session, a new one in a file that is named after `title`, for a turn that shows `images`.
+        """Prepare a turn with `images`: give a new session a file named after `title`, and wait for the
+        model.
 
         Raises as `ModelSlot.wait` does, `ImagesRefused`, `NotAnImage`, and `FolderError`.
         """
@@ -265,7 +267,7 @@ class LiveChat:
         return self._context(cancelled)
 
     def turn_context(self, cancelled: threading.Event | None = None) -> TurnContext:
-        """The open session for a turn. Raises `UsageError` before the first message, and as `wait` does."""
+        """The context for a turn. Raises `UsageError` before the first message, and as `wait` does."""
         if not self.session.log.has_begun:
             raise UsageError(NO_CONVERSATION)
         self.model.wait(cancelled)
@@ -276,10 +278,10 @@ class LiveChat:
         runtime = self.model.wait(cancelled)
         return runtime.turn_context(self.session.log, self.session.think, cancelled)
 
-    # Behind the prompt
+    # Background work
 
     def settle_behind(self, refresh: Callable[[], None] = lambda: None) -> None:
-        """Settle while the person reads and types, once the model is loaded; then call `refresh`."""
+        """Settle in the background, once the model is loaded; then call `refresh`."""
         self.background.settle(self._context, refresh)
 
     def type_ahead(
@@ -288,10 +290,10 @@ class LiveChat:
         refresh: Callable[[], None] = lambda: None,
         expand: Callable[[], tuple[str, Sequence[Image]]] | None = None,
     ) -> None:
-        """Prefill a message that is being typed, in place of what was typed before; then call `refresh`.
+        """Prefill a message that is being typed, instead of an earlier text; then call `refresh`.
 
-        `expand` gives the message as it would be sent, with its images. It is called on the background
-        thread, since a message may mention large files; what it raises drops the typeahead.
+        `expand` returns the message as it would be sent, with its images. It is called on the background
+        thread, because a message may mention large files. If it raises, there is no typeahead.
         """
         if not text.strip():
             self.background.clear_typeahead()
@@ -306,12 +308,12 @@ class LiveChat:
 
             self.background.type_ahead(message, self._context, refresh)
 
-    # What turns would take
+    # What turns would cost
 
     def prefill_cost(self, entry_id: str) -> int | None:
-        """Tokens that going on from an entry would prefill; None if that is not known.
+        """How many tokens continuing from an entry would prefill; None if unknown.
 
-        It is not while the model loads, and where the template refuses the messages up to there.
+        It is unknown while the model loads, and if the template refuses the messages up to the entry.
         """
         if self.model.loading:
             return None
@@ -323,7 +325,7 @@ class LiveChat:
         return None
 
     def context_parts(self) -> list[tuple[str, int]]:
-        """What the tokens of the next prompt are, as (what, tokens). Raises as `turn_context` does."""
+        """What the next prompt's tokens consist of, as (name, tokens). Raises as `turn_context` does."""
         context = self.turn_context()
         from chatcli.turn import prompt
 

@@ -1,4 +1,4 @@
-"""The model that answers: loaded behind the prompt, changed while the shell runs."""
+"""The current model: loaded in the background, and replaced while the shell runs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class ModelSlot:
-    """One model at a time, loaded on the thread that owns MLX; `wait` gives it as a `Runtime`.
+    """One model at a time, loaded on the thread that owns MLX; `wait` returns it as a `Runtime`.
 
-    `name` is the model's, `settings` are those that it is run with. `abandoned`: the slot was closed
-    while a model was still loading, which nothing can end.
+    `name` is the model's, `settings` are what it is run with. `abandoned`: the slot was closed while a model
+    was still loading, which cannot be interrupted.
     """
 
     def __init__(
@@ -50,20 +50,19 @@ class ModelSlot:
         load_at_once: bool = True,
         from_session: bool = False,
     ) -> None:
-        """Begin to load model `name` with `options`, which may be those that a session has kept.
+        """Start to load model `name` with `options`, which may come from a session.
 
-        Unless `load_at_once`, that begins with `load`, or when the model is waited for.
-        A name that comes `from_session` is not downloaded. `sessions` is the folder of `settings`, if it is
-        open already.
+        Unless `load_at_once`, loading starts with `load` or the first wait for the model. A name that comes
+        `from_session` is not downloaded. `sessions` is the folder of `settings`, if it is already open.
 
         `check_variables` is called with the variables that the model's chat template reads, and raises
-        `UsageError` to refuse the model. `ranks` are the processes with a shard of the model each.
+        `UsageError` to refuse the model. `ranks` are the processes that each have a shard of the model.
         """
         self.settings = replace(settings, model_options=options)
         self.name = name
         self._sessions = sessions
         self.abandoned = False
-        # How this run was asked to run a model, whatever sessions it opens.
+        # The model options given for this run, for all sessions that it opens.
         self._asked_options = settings.model_options
         self._background = background
         self._check_variables = check_variables
@@ -113,7 +112,9 @@ class ModelSlot:
             self._report("", None)
 
     def check_name(self) -> None:
-        """Raises `ModelNotFound` if it is known without loading that a model or draft model is not there."""
+        """Raises `ModelNotFound` if a model or draft model is missing, as far as can be known without
+        loading.
+        """
         locate.check(self.name, from_session=self._from_session)
         if self.settings.draft_model is not None:
             with of_draft_model():
@@ -124,7 +125,7 @@ class ModelSlot:
         return locate.download_size(self.name, from_session=self._from_session)
 
     def load(self) -> None:
-        """Begin to load the model, if that was put off."""
+        """Start to load the model, if that was deferred."""
         self._may_load.set()
 
     def _report(self, activity: str, download: Download | None) -> None:
@@ -132,7 +133,7 @@ class ModelSlot:
         self._background.report(activity)
 
     def _report_loading(self, cancelled: threading.Event, name: str, state: float | Download) -> None:
-        """Report how far a model is on its way into memory. Raises `KeyboardInterrupt` if `cancelled`."""
+        """Report how much of a model is in memory. Raises `KeyboardInterrupt` if `cancelled`."""
         if cancelled.is_set():
             raise KeyboardInterrupt
         if isinstance(state, Download):
@@ -147,25 +148,25 @@ class ModelSlot:
 
     @property
     def changing(self) -> bool:
-        """Whether another model is being loaded, if only because its change was cancelled just now."""
+        """Whether another model is being loaded, even if that was just cancelled."""
         return self._changing is not None and not self._changing.done()
 
     @property
     def _ready(self) -> Runtime | None:
-        """The model if it is loaded; None while it loads and if it could not be loaded."""
+        """The model if it is loaded; None while it loads or if that failed."""
         ready = self._loading.done() and self._loading.exception() is None
         return self._loading.result() if ready else None
 
     def wait(self, cancelled: threading.Event | None = None) -> Runtime:
         """The loaded model.
 
-        Raises `ModelError` or `UsageError` if it cannot be had, `KeyboardInterrupt` if `cancelled`.
+        Raises `ModelError` or `UsageError` if it cannot be loaded, `KeyboardInterrupt` if `cancelled`.
         """
         self.load()
         return _result(self._loading, cancelled)
 
     def downloads(self, cancelled: threading.Event) -> Iterator[Download]:
-        """How far the model's download is, several times a second, until the model is loaded."""
+        """Yield the download's progress several times a second, until the model is loaded."""
         self.load()
         while self.loading and not cancelled.is_set():
             if self._download is not None:
@@ -183,29 +184,29 @@ class ModelSlot:
         self._loading.add_done_callback(check)
         self._ranks.on_lost(leave)
 
-    # What is known of the model
+    # Facts about the model
 
     def template_variables(self) -> frozenset[str]:
-        """What the model's chat template reads. Waits for the model, as `change` does."""
+        """The variables that the model's chat template reads. Waits for the model, as `change` does."""
         return self.wait(self._cancelled).variables
 
     def context_size(self) -> int | None:
-        """The most tokens that the context takes, of prompt and reply; None while the model loads."""
+        """The context's size in tokens, for prompt and reply; None while the model loads."""
         return None if (runtime := self._ready) is None else runtime.loaded.context
 
     def memory_room(self) -> int | None:
-        """The bytes that a model may take, asked on MLX's thread. None while the model loads, or unknown."""
+        """The bytes that a model may take, read on its thread. None while the model loads or if unknown."""
         return None if self._ready is None else self._worker.call(device.room)
 
     @property
     def sampling(self) -> Sampling:
-        """How tokens are chosen: as asked for, and as the model's makers say once it is loaded."""
+        """As set, and for the rest by the model's generation_config, once it is loaded."""
         return self.settings.sampling if (runtime := self._ready) is None else runtime.sampling
 
-    # What can be changed
+    # Changing the model
 
     def set_sampling(self, sampling: Sampling) -> None:
-        """Choose tokens with `sampling` from the next message on."""
+        """Use `sampling` from the next message on."""
         self.settings = replace(self.settings, sampling=sampling)
 
         def apply(loading: Future[Runtime]) -> None:
@@ -215,19 +216,18 @@ class ModelSlot:
         self._loading.add_done_callback(apply)
 
     def cancel_on(self, cancelled: threading.Event) -> None:
-        """Let `cancelled` end what waits for a model in here: `change`, `change_draft_model` and others."""
+        """Let `cancelled` end waits for a model, in `change`, `change_draft_model` and others."""
         self._cancelled = cancelled
 
     def change(
         self, name: str, kept: Mapping[str, Any] = NO_OPTIONS, *, from_session: bool = False
     ) -> list[str]:
-        """Load another model, or the same one with the options that a session has `kept`.
+        """Load another model, or the same one with the options `kept` by a session.
 
-        One whose name comes `from_session` is not downloaded, and its code does not run because this run's
-        first model may.
-        Returns what went wrong with writing the checkpoints of the model before and was not reported yet.
-        Raises `ModelError` or `UsageError`, or `KeyboardInterrupt` if that was cancelled; then the model
-        before stays.
+        A model whose name comes `from_session` is not downloaded, and permission to run the first model's
+        code does not extend to its code. Returns write errors of the previous model's checkpoints that were
+        not reported yet. Raises `ModelError`, `UsageError`, or `KeyboardInterrupt` if cancelled, and then
+        keeps the previous model.
         """
         name = aliased(name, self.settings.models)
         if not from_session:
@@ -258,9 +258,9 @@ class ModelSlot:
         return [problem] if problem else []
 
     def change_draft_model(self, name: str | None) -> None:
-        """Load another draft model for speculative decoding, or go on with none.
+        """Load another draft model for speculative decoding, or use none.
 
-        Raises `ModelError`, or `KeyboardInterrupt` if that was cancelled; then the one before stays.
+        Raises `ModelError`, or `KeyboardInterrupt` if cancelled, and then keeps the previous one.
         """
         runtime = self.wait(self._cancelled)
         self._background.stop()
@@ -278,7 +278,7 @@ class ModelSlot:
         self.settings = replace(self.settings, draft_model=name)
 
     def leave(self) -> int:
-        """`Runtime.leave`, where there is a model."""
+        """`Runtime.leave`, if there is a model."""
         return 0 if self.changing or (runtime := self._ready) is None else runtime.leave()
 
     def keep(self) -> None:
@@ -287,16 +287,16 @@ class ModelSlot:
             runtime.keep()
 
     def abandon(self) -> None:
-        """Close the slot while a model is still loading: its thread ends after that, or with the process."""
+        """Close the slot while a model is still loading: its thread ends then, or with the process."""
         self.abandoned = True
         self._worker.leave()
         self._abandon_loading.set()
         self.load()
 
     def close(self) -> str | None:
-        """Finish what is being written and end the thread.
+        """Finish pending writes and end the thread.
 
-        Returns what went wrong with the writing and was not reported yet.
+        Returns write errors that were not reported yet.
         """
         problem = runtime.close() if (runtime := self._ready) is not None else None
         if self.changing:
@@ -307,7 +307,7 @@ class ModelSlot:
 
 
 def absolute(name: str) -> str:
-    """A model folder's absolute path, so that its session opens from anywhere; other names stay."""
+    """A model folder's absolute path, so that its session opens from anywhere; other names unchanged."""
     folder = files.from_home(name)
     try:
         is_folder = names_folder(name) and folder.is_dir()
@@ -317,14 +317,14 @@ def absolute(name: str) -> str:
 
 
 def base_name(model: str) -> str:
-    """A model's own name, without the folder or the owner that it is in."""
+    """A model's name without its folder or owner."""
     return clean_line(Path(model).name)
 
 
 def _result(loading: Future[T], cancelled: threading.Event | None) -> T:
-    """Wait for what is being loaded, in short steps so that an interrupt is noticed.
+    """Wait for loading, in short steps so that an interrupt is noticed.
 
-    Raises what loading it raises, and `KeyboardInterrupt` if `cancelled`.
+    Raises what loading raises, and `KeyboardInterrupt` if `cancelled`.
     """
     while cancelled is None or not cancelled.is_set():
         if concurrent.futures.wait([loading], timeout=0.1).done:
@@ -333,6 +333,6 @@ def _result(loading: Future[T], cancelled: threading.Event | None) -> T:
 
 
 def _close(loading: Future[Runtime]) -> None:
-    """Let go of a model that arrived after its change was cancelled."""
+    """Release a model that was loaded after its change was cancelled."""
     if loading.exception() is None:
         loading.result().close()

@@ -1,4 +1,4 @@
-"""The session that is open, or the one that the next message will begin."""
+"""The session that is open, or that the next message will create."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import Transcript, recovered
 
-# The heading of a summary that stands in a system prompt in place of the turns before.
+# The heading of a summary in a system prompt that replaces earlier turns.
 SUMMARY_HEADING = "Summary of the conversation so far:"
 DEFAULT_SAMPLING = Sampling()
 PRIVATE_TITLE = "private conversation"
@@ -32,9 +32,9 @@ NO_CONVERSATION = "There is no conversation yet: say something first."
 
 @dataclass(frozen=True)
 class Edit:
-    """The message of turn `turn` is being rewritten, as another child of `parent`.
+    """The message of turn `turn` is being edited, as another child of `parent`.
 
-    `head` and `images` are what the session's were before, and come back if the edit is cancelled.
+    `head` and `images` were the session's before, and are restored if the edit is cancelled.
     """
 
     turn: int
@@ -45,9 +45,9 @@ class Edit:
 
 @dataclass(frozen=True)
 class Compacted:
-    """The session `log` is a summary of the session `source`; both heads as they were then.
+    """The session `log` is a summary of the session `source`, with both heads at that time.
 
-    A session that was opened at an earlier turn has its head in memory only.
+    A session that was opened at an earlier turn has its head only in memory.
     """
 
     source: str
@@ -57,11 +57,11 @@ class Compacted:
 
 
 class OpenSession:
-    """The session that is open, as a log, and what goes with its next message.
+    """The open session's log, and what its next message is sent with.
 
     It has a file from its first message on. `think` turns the model's thinking on or off; None leaves it to
-    the template. `sampling` is how tokens are chosen. `images` go with the next message. Methods that change
-    the prompt stop the background work first.
+    the template. `sampling` is how tokens are chosen. `images` are sent with the next message. Methods that
+    change the prompt stop background work first.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class OpenSession:
         think: bool | None = None,
         sampling: Sampling = DEFAULT_SAMPLING,
     ) -> None:
-        """Open what is requested. A session that begins has the system prompt `system` by default.
+        """Open the requested session. `system` is the default system prompt of a new one.
 
-        `think` and `sampling` are as this run was asked to: what a session keeps comes before. Raises as
-        `opening.open_session` does.
+        `think` and `sampling` are this run's; the session's own values win. Raises as `opening.open_session`
+        does.
         """
         self.folder = folder
         self.images: tuple[Image, ...] = ()
         self._background = background
         self._asked_think, self._asked_sampling = think, sampling
-        # Template arguments that were requested, until the model that was asked for has taken them.
+        # Requested template arguments, until the requested model has accepted them.
         self._asked_args = request.template_args
         self._edit: Edit | None = None
         self._alternatives: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class OpenSession:
     @property
     def name(self) -> str | None:
         """The session's name; None until its first message."""
-        log = self.log  # read once: another thread may open another session meanwhile
+        log = self.log  # read once, because another thread may open another session
         return log.name if log.is_saved else None
 
     @property
@@ -104,7 +104,7 @@ class OpenSession:
 
     @property
     def head(self) -> str | None:
-        """The entry that the next message goes on from; None: it is the first."""
+        """The entry that the next message continues; None: it is the first."""
         return self.log.conversation.head
 
     @property
@@ -118,7 +118,7 @@ class OpenSession:
     # Which session is open
 
     def begin(self, title: str, model: str, model_options: Mapping[str, Any]) -> None:
-        """Write what was asked for, before the next message; if need be in a new file, named for `title`."""
+        """Write pending changes before the next message, if need be to a new file named after `title`."""
         if self.log.is_private and not self.log.conversation.date:
             self.log.set_date(self.date)
         elif not (self.log.is_saved or self.log.is_private):
@@ -130,7 +130,7 @@ class OpenSession:
 
     @contextmanager
     def kept_if_used(self) -> Iterator[None]:
-        """A file that the block begins is removed if no message can be saved in it, as on a full disk."""
+        """Remove a file that the block creates if no message can be saved in it, as on a full disk."""
         before, asked = self.log, self._asked_args
         try:
             yield
@@ -142,9 +142,9 @@ class OpenSession:
             raise
 
     def switch(self, log: SessionLog) -> list[str]:
-        """Go on with another session, and close the one before.
+        """Switch to another session, and close the current one.
 
-        Returns what was repaired when it was opened, and what went wrong with closing the other.
+        Returns what was repaired when it was opened, and errors of closing the other.
         """
         self._background.stop()
         before, self.log = self.log, log
@@ -159,14 +159,14 @@ class OpenSession:
         return notes
 
     def restore(self, flags: Collection[str] = ()) -> None:
-        """Think and sample as the session keeps it, unless a flag says how, else as this run was asked to."""
+        """Use flags for thinking and sampling, else the session's values, else this run's."""
         self.sampling = self._asked_sampling.resumed(self.settings, flags)
         kept = self.settings.get("think", self._asked_think)
         usable = "think" not in flags and (kept is None or isinstance(kept, bool))
         self.think = kept if usable else self._asked_think
 
     def overridden(self, flags: Collection[str]) -> str:
-        """What flags set to another value than the session keeps: temp 0.2 (the session has 0.7)."""
+        """The flags that differ from the session's values: temp 0.2 (the session has 0.7)."""
         used = {**vars(self.sampling), "think": self.think}
         kept = {**vars(self._asked_sampling.resumed(self.settings, ())), "think": self.settings.get("think")}
         return ", ".join(
@@ -176,9 +176,9 @@ class OpenSession:
         )
 
     def new(self, name: str | None, *, private: bool | None = None) -> list[str]:
-        """Begin a new session with the next message, which is `private` as this one is unless it says.
+        """Start a new session with the next message, `private` like this one by default.
 
-        Returns what went wrong with closing this one.
+        Returns errors of closing the current one.
         """
         before, was_private = self.log.conversation, self.log.is_private
         conversation = Conversation(
@@ -210,7 +210,7 @@ class OpenSession:
         self.log = opening.save(self.folder, self.log, messages[0], self.log.conversation.model or "")
 
     def branch(self, at: int | None, name: str | None) -> list[str]:
-        """Go on after turn `at` (None: at the head) in a new session with the same turns.
+        """Continue after turn `at` (None: at the head) in a new session with the same turns.
 
         Returns what `switch` does. Raises as `opening.branch` does, and `UsageError` before the first
         message.
@@ -228,19 +228,19 @@ class OpenSession:
             )
 
     def compacted(self, source: str, source_head: str | None) -> None:
-        """The open session goes on from a summary of the session `source`, whose head was there."""
+        """Note that the open session continues from a summary of the session `source` at that head."""
         self._compacted = Compacted(source, source_head, self.log, self.head)
 
     @property
     def compacted_from(self) -> Compacted | None:
-        """What this session is a summary of, as long as it has not gone on; else None."""
+        """What this session is a summary of, until it is continued; else None."""
         compacted, log = self._compacted, self.log
         if compacted is None or log is not compacted.log or log.conversation.head != compacted.head:
             return None
         return compacted
 
     def rename(self, name: str) -> str:
-        """Give the session another name. Returns it in full. Raises `UsageError` or `SessionExists`."""
+        """Rename the session. Returns the full name. Raises `UsageError` or `SessionExists`."""
         file = self.log
         self.check_saved("/rename")
         if not isinstance(file, SessionFile):
@@ -251,20 +251,20 @@ class OpenSession:
         return renamed
 
     def note_upkeep(self, size: int) -> None:
-        """Add bytes that were written for no turn to the last reply's record. Raises `FolderError`."""
+        """Add bytes written outside of turns to the last reply's record. Raises `FolderError`."""
         reply = self.log.conversation.entries.get(self.head or "")
         if size and reply is not None and reply.record:
             self.log.note(reply, {"upkeep_bytes": reply.record.get("upkeep_bytes", 0) + size})
 
     def close(self) -> str | None:
-        """Let the file go. Returns what went wrong with writing it."""
+        """Close the file. Returns write errors."""
         try:
             self.log.close()
         except FolderError as error:
             return str(error)
         return None
 
-    # What its prompt is made of, besides the messages
+    # The parts of its prompt besides the messages
 
     @property
     def system(self) -> str | None:
@@ -277,7 +277,7 @@ class OpenSession:
 
     @property
     def date(self) -> str:
-        """The day (ISO 8601) that a template is given as today's."""
+        """The day (ISO 8601) that the template is told is today."""
         return self.log.conversation.date or datetime.date.today().isoformat()
 
     def set_date(self, date: str) -> None:
@@ -285,13 +285,13 @@ class OpenSession:
         self.log.set_date(date)
 
     def set_think(self, think: bool | None) -> None:
-        """Turn thinking on or off from now on; None leaves it to the template. The session keeps it."""
+        """Turn thinking on or off from now on; None leaves it to the template. Saved in the session."""
         self._background.stop()
         self.think = think
         self._keep("think", think)
 
     def set_sampling(self, name: str, value: Value | None) -> None:
-        """Set a field of `Sampling`, as the config file has it; None: the model's own. The session keeps it.
+        """Set a field of `Sampling`, in the config file's form; None: the model's own. Saved in the session.
 
         Raises `FolderError`.
         """
@@ -301,7 +301,7 @@ class OpenSession:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What `/set` and `/think` have set, as `Conversation.settings` has it."""
+        """The values of `/set` and `/think`, in the form of `Conversation.settings`."""
         return self.log.conversation.settings
 
     def _keep(self, name: str, value: Any) -> None:
@@ -309,7 +309,7 @@ class OpenSession:
 
     @property
     def effort(self) -> str | None:
-        """The thinking effort that the template is given; None leaves it to the template."""
+        """The thinking effort passed to the template; None leaves it to the template."""
         return self.log.conversation.effort
 
     @property
@@ -318,21 +318,21 @@ class OpenSession:
         return self.log.conversation.template_args
 
     def check_template_args(self, variables: frozenset[str]) -> None:
-        """Raise `UsageError` if a template that reads `variables` does not know a requested argument."""
+        """Raise `UsageError` if a requested argument is not among the `variables` that the template reads."""
         arguments.check_arguments(variables, self._asked_args)
 
     def set_effort(self, effort: str | None, variables: frozenset[str]) -> None:
-        """Give the template another effort. Raises `UsageError` if one that reads `variables` knows none."""
+        """Change the thinking effort. Raises `UsageError` if a template with these `variables` has none."""
         if effort is not None:
             arguments.check_effort(variables)
-        # It replaces an effort that was given as a template argument.
+        # It replaces an effort given as a template argument.
         name = arguments.effort_name(variables)
         others = {key: value for key, value in self.template_args.items() if key != name}
         self._background.stop()
         self.log.set_template(effort, others)
         self._asked_args = {key: value for key, value in self._asked_args.items() if key in others}
 
-    # Its next message
+    # Sending its next message
 
     def add_image(self, image: Image) -> None:
         """Send an image with the next message."""
@@ -343,21 +343,21 @@ class OpenSession:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """While a message is sent. Its images no longer wait afterwards, unless it was refused.
+        """Wraps the sending of a message. Afterwards its images no longer wait, unless it was refused.
 
-        An edit whose message is refused goes on, and the head on disk is where it was.
+        If the message is refused, an edit stays open, and the head on disk is where it was.
         """
         try:
             yield
         except ChatcliError:
             if (edit := self.editing) is not None:
-                # Refusing the message has moved the head to its parent on disk too.
+                # Refusing the message has also moved the head on disk to its parent.
                 self.log.move_head(edit.head)
                 self.log.move_head(edit.parent, saved=False)
             raise
         self.drop_images()
 
-    # Where in the conversation it goes on
+    # Moving in the conversation
 
     def turn(self, number: int | None = None) -> Turn:
         """A turn of the current path, the last one by default. Raises `UsageError` or `TurnOutOfRange`."""
@@ -371,7 +371,7 @@ class OpenSession:
         return turns[number - 1]
 
     def used_tokens(self) -> int | None:
-        """Tokens of the context that the conversation takes up to its last reply; None: not known."""
+        """How many tokens of the context the conversation takes up to its last reply; None if unknown."""
         conversation = self.log.conversation
         last = conversation.unanswered()
         reply = conversation.entries.get((last.parent if last else conversation.head) or "")
@@ -380,17 +380,17 @@ class OpenSession:
         return reply.record.get("boundaries", {}).get("reply", reply.record.get("prompt_tokens"))
 
     def move_head(self, entry_id: str | None, *, saved: bool = True) -> None:
-        """Go on from another entry. Not `saved`: opened again before the next message, it is as it was.
+        """Continue from another entry. Unless `saved`, the file does not change before the next message.
 
-        Raises `FolderError` if it cannot be written.
+        Raises `FolderError` if the move cannot be written.
         """
         self._background.stop()
         self.log.move_head(entry_id, saved=saved)
 
     def rewind(self, number: int | None) -> int:
-        """Go on after turn `number`, 0: at the beginning, None: before the last turn.
+        """Continue after turn `number` (0: from the beginning, None: before the last turn).
 
-        Returns how many turns there are then. Raises `FolderError`, and stays where it was.
+        Returns how many turns are left. Raises `FolderError`, and then does not move.
         """
         if number is None:
             head = self.turn().user.parent
@@ -400,10 +400,10 @@ class OpenSession:
         return self.conversation.turn_count()
 
     def go_to(self, entry_id: str) -> str:
-        """Go on from a reply; or begin to edit a message, whose text is returned then.
+        """Continue from a reply, or start to edit a message and return its text.
 
-        Its images go with the next message. Raises `ImagesRefused` if one is lost, and `FolderError` if
-        the move cannot be written, and stays where it was.
+        An edited message's images are sent with the next message. Raises `ImagesRefused` if one is missing
+        and `FolderError` if the move cannot be written, and then does not move.
         """
         self.cancel_edit()
         entry = self.conversation.entries[entry_id]
@@ -420,7 +420,7 @@ class OpenSession:
 
     @property
     def editing(self) -> Edit | None:
-        """The edit in progress: begun, and neither sent nor cancelled."""
+        """The edit in progress, neither sent nor cancelled."""
         edit = self._edit
         return edit if edit is not None and self.head == edit.parent else None
 
@@ -434,11 +434,11 @@ class OpenSession:
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """The replies to choose from, as long as the conversation has not gone on from one of them."""
+        """The replies to choose from, until one of them is continued."""
         return self._alternatives if self.head in self._alternatives else ()
 
     def offer(self, entries: tuple[str, ...]) -> None:
-        """Offer these replies to choose from, for as long as one of them is the head."""
+        """Offer these replies to choose from, while one of them is the head."""
         self._alternatives = entries
 
 

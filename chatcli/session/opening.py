@@ -1,4 +1,4 @@
-"""Opens, begins and branches sessions, as a `SessionRequest` asks for them."""
+"""Opens, creates and branches sessions as a `SessionRequest` says."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from chatcli.text import clean_line
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """Which session to open: by `name`, the `latest`, or neither (a new one); and what to change in it.
+    """Which session to open: by `name`, the `latest`, or neither (a new one), and what to change in it.
 
-    `at` is the turn to continue from. `must_exist`: a session of that name is not begun. `template_args` go
-    to the chat template; an argument that is None is removed. `model_options` (fields of `ModelOptions`)
-    override those that the session keeps. `flags` are the names of settings whose values in this run win over
-    those that the session keeps. `private`: what is said is in memory only, also after a saved session.
+    `at` is the turn to continue from. `must_exist`: do not create a session of that name. `template_args` are
+    passed to the chat template; None removes an argument. `model_options` (fields of `ModelOptions`) override
+    the session's. `flags` are the names of settings whose values in this run win over the session's.
+    `private`: what is said is in memory only, also after a saved session.
     """
 
     name: str | None = None
@@ -40,10 +40,10 @@ class SessionRequest:
 
 
 def open_session(folder: SessionFolder, request: SessionRequest, system: str | None = None) -> SessionLog:
-    """The session that is requested, its head at the right turn. One that has yet to begin has no file.
+    """The requested session, with its head at the requested turn. A new one has no file yet.
 
-    What is to be changed in a session is written once it goes on (`SessionLog.write_asked`). A new one has
-    the system prompt `system` by default.
+    Changes are written when the session is continued (`SessionLog.write_asked`). `system` is the default
+    system prompt of a new one.
 
     Raises `SessionNotFound`, `SessionLocked`, `BadName` or `TurnOutOfRange`.
     """
@@ -89,7 +89,7 @@ def read_again(conversation: Conversation) -> list[str]:
 
 
 def save(folder: SessionFolder, session: SessionLog, title: str, model: str) -> SessionFile:
-    """A file for a session with all that was said in it, named as requested or after `title`."""
+    """Create a file for a session with all that was said in it, named as requested or after `title`."""
     conversation, name = session.conversation, session.name or folder.free_name(slug(title))
     gallery = Gallery(folder.location)
     pictures = {picture for entry in conversation.entries.values() for picture in entry.message.images}
@@ -106,9 +106,9 @@ def save(folder: SessionFolder, session: SessionLog, title: str, model: str) -> 
 def branch(
     folder: SessionFolder, source: str | Transcript | SessionLog, at: int | None, new_name: str | None = None
 ) -> SessionFile:
-    """A new session with turns 1 to `at` (default: to the head) of a session, which stays as it is.
+    """A new session with turns 1 to `at` (default: to the head) of a session, which does not change.
 
-    Both share their checkpoints, which are named by tokens. Raises `SessionNotFound`, `TurnOutOfRange`,
+    Both share checkpoints, which are named by tokens. Raises `SessionNotFound`, `TurnOutOfRange`,
     `SessionExists`, `BadName` or `FolderError`.
     """
     if isinstance(source, str):

@@ -1,4 +1,4 @@
-"""A loaded model with its checkpoints: what a turn runs on."""
+"""A loaded model with its checkpoints, which turns run on."""
 
 from __future__ import annotations
 
@@ -38,13 +38,15 @@ from chatcli.store.sessions.log import SessionLog
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn.prompt import TurnContext
 
-# Called with a model's name, and with how far it is: the part of it that is in memory, from 0 to 1, or the
-# state of its download.
+# Called with a model's name and its progress: the fraction in memory, from 0 to 1, or the state of its
+# download.
 LoadReport = Callable[[str, float | Download], None]
 
 
 class Runtime:
-    """One loaded model, its store and the live cache. It is made on the worker's thread: that takes long."""
+    """One loaded model, its store and the live cache. Create it on the worker's thread, because that takes
+    long.
+    """
 
     def __init__(
         self,
@@ -57,20 +59,21 @@ class Runtime:
         sessions: Location | None = None,
         from_session: bool = False,
     ) -> None:
-        """Load model `name`, of several `ranks` its shard, and before it the draft model of `settings`.
+        """Load the draft model of `settings`, if any, and then model `name`, or its shard with several
+        `ranks`.
 
-        `sessions` is the folder of `settings`, if it is open already. A name that comes `from_session` is
-        not downloaded.
+        `sessions` is the folder of `settings`, if it is already open. A name that comes `from_session` is not
+        downloaded.
 
-        What `report` raises ends the loading. Raises `ModelError` as `load` and `speculation_limits`, and
-        `RankLost`.
+        An exception in `report` ends the loading. Raises `ModelError` as `load` and `speculation_limits` do,
+        and `RankLost`.
         """
         self.settings = settings
         self._sessions = sessions or Location.of(settings.sessions)
         self._worker, self._ranks = worker, ranks
         draft_model: LoadedModel | None = None
         if settings.draft_model is not None:
-            # It is small: an error in it comes before the wait for the other model.
+            # It is small, so its errors come before the wait for the other model.
             with of_draft_model():
                 draft_model = worker.call(self.load_draft_model, settings.draft_model, report)
         renderer.start()
@@ -108,7 +111,7 @@ class Runtime:
             self.speculate_with(draft_model)
 
     def _open_store(self, loaded: LoadedModel) -> SegmentStore | None:
-        """A model's store, within the limit for all models; None without a cache."""
+        """A model's store, within the limit for all models; None with `--no-cache`."""
         if self._budget is None:
             return None
         fingerprint = sharding.store_fingerprint(self._ranks, loaded.fingerprint)
@@ -118,13 +121,15 @@ class Runtime:
         )
 
     def load_draft_model(self, name: str, report: LoadReport) -> LoadedModel:
-        """A draft model, whose cache is quantized as the model's own, but not limited in size.
+        """Load a draft model, whose cache is quantized like the model's own but not limited in size.
 
-        For the worker's thread.
-        Raises `DraftModelRefused` where there cannot be one, and as `load` does.
+        For the worker's thread. Raises `DraftModelRefused` if a draft model cannot be used, and as `load`
+        does.
         """
         if self._ranks.size > 1:
-            raise DraftModelRefused("Ranks have no draft model: leave it out, or run one process.")
+            raise DraftModelRefused(
+                "Draft models do not work with several ranks: leave it out, or run one process."
+            )
         settings = self.settings
         model_options = replace(settings.model_options, max_kv_size=None, adapter_path=None)
         return load(
@@ -137,9 +142,9 @@ class Runtime:
         )
 
     def speculate_with(self, draft_model: LoadedModel | None) -> None:
-        """Have a draft model propose tokens from now on, or none.
+        """Use a draft model, or none, from now on.
 
-        Raises `DraftModelRefused`, and keeps the one before.
+        Raises `DraftModelRefused`, and then keeps the previous one.
         """
         speculation, models = None, [self.loaded]
         if draft_model is not None:
@@ -154,7 +159,9 @@ class Runtime:
         self.checkpoints.memory = distributed.tightest_limit(self._ranks, own)
 
     def turn_context(self, session: SessionLog, think: bool | None, stop: Stop | None = None) -> TurnContext:
-        """`session` with this model; `stop` ends its template. The live cache is shared: a turn at a time."""
+        """The context for a turn of `session`; `stop` ends its template. The live cache is shared: one turn
+        at a time.
+        """
         self._session, conversation = session, session.conversation
         template = Template(
             self.loaded.tokenizer,
@@ -169,21 +176,21 @@ class Runtime:
         return TurnContext(session, template, self.checkpoints, self.sampling, self._speculation)
 
     def set_sampling(self, sampling: Sampling) -> None:
-        """Choose tokens with `sampling` from the next turn on."""
+        """Use `sampling` from the next turn on."""
         self.settings = replace(self.settings, sampling=sampling)
 
     @property
     def variables(self) -> frozenset[str]:
-        """What the model's chat template reads, besides the standard variables."""
+        """The variables that the model's chat template reads, besides the standard ones."""
         return self._template_cache.variables
 
     @property
     def adapted(self) -> Sequence[str]:
-        """A clause for each part of a conversation that the chat template does not show in the usual form."""
+        """A clause for each part of a conversation that the chat template shows in another form."""
         return self._template_cache.adapted
 
     def tools_notice(self) -> str:
-        """A sentence where the model cannot be shown tools, or its calls cannot be read; else nothing.
+        """A sentence if the model cannot be shown tools or its calls cannot be read; else empty.
 
         Raises `TemplateRefused`.
         """
@@ -191,18 +198,18 @@ class Runtime:
 
     @property
     def sampling(self) -> Sampling:
-        """As asked for, and by the model's generation config for the rest."""
+        """The sampling as set, and the model's generation_config for the rest."""
         return self.settings.sampling.over(self.loaded.sampling)
 
     def _open_elsewhere(self) -> set[str]:
         """The segments of sessions that are open in other processes. For the store's writer thread."""
-        own = self._session  # the turns' thread changes it
+        own = self._session  # the thread of turns changes it
         return maintenance.open_segments(self._sessions, None if own is None else own.location)
 
     def leave(self) -> int:
-        """Write what is left to write of the conversation that the live cache holds.
+        """Write the rest of the conversation in the live cache.
 
-        Returns the bytes of it, and of files that were joined since.
+        Returns these bytes plus those of files joined since.
         """
         if self._store is None:
             return 0
@@ -219,7 +226,7 @@ class Runtime:
             self._speculation.keep()
 
     def close(self) -> str | None:
-        """Finish what is being written. Returns what went wrong there and was not reported yet."""
+        """Finish pending writes. Returns write errors that were not reported yet."""
         if self._speculation is not None:
             self._speculation.close()
         if self._store is None:
@@ -230,7 +237,7 @@ class Runtime:
 
 
 def _memory_limit(models: Sequence[LoadedModel], limit: int | None) -> MemoryLimit | None:
-    """The bytes that models may take together, and how their caches grow; None where that is not known."""
+    """The bytes that models may take together, and how their caches grow; None if unknown."""
     if limit is None:
         limit = device.room()
     if limit is None:
@@ -238,6 +245,6 @@ def _memory_limit(models: Sequence[LoadedModel], limit: int | None) -> MemoryLim
     try:
         caches = [growth.predict(each.model, each.model_options) for each in models]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
-        return None  # a turn will say what this model cannot do
+        return None  # a turn will report what this model cannot do
     weights = sum(weight_bytes(each.model) for each in models)
     return MemoryLimit(limit, weights, reduce(operator.add, caches))

@@ -1,1 +1,1 @@
-"""What happens to a message: append, render, plan, restore, prefill, checkpoint, generate, persist."""
+"""The steps of a turn: append, render, plan, restore, prefill, checkpoint, generate, persist."""

@@ -1,7 +1,7 @@
-"""Many replies at once: stable prefixes are prefilled one by one, then all are generated in one batch.
+"""Many replies at once: prefills stable prefixes one by one, then generates all replies in one batch.
 
-Each question goes through what `turn` does, so that its checkpoints are those that it would have alone. What
-comes after its stable prefix is never kept, so the batch reads that too, where the model can. Where the cache
+Each question takes the same steps as in `turn`, so that its checkpoints are those it would have alone. What
+comes after its stable prefix is never kept, so the batch prefills that too if the model can. If the cache
 cannot be batched, replies are generated one by one.
 """
 
@@ -51,9 +51,9 @@ NO_ROOM = "There is no memory for a second sequence: the replies are generated o
 
 @dataclass(eq=False)
 class BatchReply:
-    """Reply `number`, from 1, to a prompt whose stable prefix has been run; `facts` for its record.
+    """Reply `number`, from 1, to a prompt whose stable prefix has been run; `facts` are for its record.
 
-    `entry_id` is that of its parts.
+    `entry_id` is the id of its parts.
     """
 
     number: int
@@ -68,7 +68,7 @@ class BatchReply:
     entry_id: str | None = None
 
     def request(self) -> GenerationRequest:
-        """What is to be run: all that comes after the stable prefix."""
+        """The request that runs everything after the stable prefix."""
         prompt, used = self.prompt, len(self.prompt.tokens)
         self.record.unrun_tokens = 0
         return GenerationRequest(
@@ -87,16 +87,16 @@ class BatchReply:
         return self.collector.stopped or token.finish_reason is not None
 
     def finish(self) -> None:
-        """No more tokens come."""
+        """There are no more tokens."""
         self.show(self.collector.finish())
         self.record.logprobs = self.context.checkpoints.floats(self.collector.logprobs)
 
     def show(self, events: Iterator[Event]) -> None:
-        """Nobody waits for what comes of it before the end."""
+        """Events before the end are not needed."""
         deque(events, maxlen=0)
 
     def keep(self) -> Entry:
-        """Put it on disk, below its question."""
+        """Save the reply below its question."""
         return keep(self.context, self.prompt.leaf, self.record, self.facts, self.entry_id)
 
 
@@ -111,10 +111,10 @@ def answer_each(
     max_at_once: int | None = None,
     images: Sequence[Image] = (),
 ) -> Iterator[Event]:
-    """Each text as a turn of its own beside the others, with the same images; the head stays.
+    """Answer each text in its own turn, all beside each other and with the same images; the head stays.
 
-    Yields `Answered` or `Refused` for each, as they end. Setting `cancelled` keeps what came.
-    `max_at_once` None: as many as make sense. Raises as `turn.append` does, and `FolderError`.
+    Yields `Answered` or `Refused` for each when it ends. Setting `cancelled` stops and keeps what came.
+    `max_at_once` None: as many as fit. Raises as `turn.append` does, and `FolderError`.
     """
     head = context.conversation.head
     questions = _questions(context, texts, images, cancelled)
@@ -129,10 +129,10 @@ def answer_each(
 
 
 def alternatives(context: TurnContext, count: int, cancelled: threading.Event) -> Iterator[Event]:
-    """`count` more replies to the last question, beside those that are there.
+    """Generate `count` more replies to the last question, beside the existing ones.
 
-    The first becomes the head. Raises `NothingToRepeat`, and `UsageError` where all would be the
-    same; else as `turn.take` does.
+    The first becomes the head. Raises `NothingToRepeat`, `UsageError` if all would be the same, and as
+    `turn.take` does.
     """
     question = last_question(context)
     if not context.sampling.temp:
@@ -155,14 +155,14 @@ def alternatives(context: TurnContext, count: int, cancelled: threading.Event) -
 def _questions(
     context: TurnContext, texts: Sequence[str], images: Sequence[Image], cancelled: threading.Event
 ) -> Iterator[Step]:
-    """Put each on disk, where it moves no head, and run it when it is next."""
+    """Save each question without moving the head, and run it when its turn comes."""
     head = parent = context.conversation.head
     for number, text in enumerate(texts, start=1):
         if cancelled.is_set():
             return
         started = time.perf_counter()
         user = turn.append(context, text, images, parent)
-        # After a message whose reply was lost, the first question comes after an empty one.
+        # If the last message has no reply, the questions follow an empty one.
         parent = user.parent
         context.session.move_head(head)
         try:
@@ -172,7 +172,7 @@ def _questions(
 
 
 def _replies(context: TurnContext, user: Entry, count: int, cancelled: threading.Event) -> Iterator[Step]:
-    """The same question again and again, each time with another seed."""
+    """The same question `count` times, each time with another seed."""
     siblings = len(context.conversation.children(user.id))
     for number in range(1, count + 1):
         sampling = context.sampling.shifted(siblings + number - 1)
@@ -189,9 +189,9 @@ def _prepared(
     started: float,
     cancelled: threading.Event,
 ) -> Iterator[Step]:
-    """Prefill a question up to its stable prefix; the last step is its reply, not yet generated.
+    """Prefill a question to the end of its stable prefix; the last step is its reply, not yet generated.
 
-    The live cache stays at the end of that prefix until the next step is asked for.
+    The live cache stays there until the next step is requested.
     """
     prompt = render(context, user)
     record = TurnRecord(context.session.name, context.conversation.turn_count(user.id))
@@ -210,10 +210,10 @@ def _run(
     cancelled: threading.Event,
     max_at_once: int | None = None,
 ) -> Iterator[Step]:
-    """What `steps` yields, with each reply only when it has ended, or was cut.
+    """Run `steps`, yielding each reply only when it has ended or was cut off.
 
-    A question joins as soon as there is room for its sequence. Where there is for one only, each reply is
-    generated on the live cache, like that of any other turn.
+    A question joins as soon as there is memory for its sequence. If there is memory for only one, each reply
+    is generated on the live cache, as in any other turn.
     """
     limit, at_once = min(total, max_at_once or total), 0
     replies: Replies[BatchReply] = Replies(context.checkpoints)
@@ -227,7 +227,7 @@ def _run(
                     yield reply
                     continue
                 if not at_once:
-                    # What fits depends on the first one's length.
+                    # How many fit depends on the length of the first.
                     most, why = fitting(context.checkpoints, reply.prompt) if limit > 1 else (1, "")
                     at_once = min(limit, most)
                     if at_once == 1 < limit:
@@ -255,7 +255,7 @@ def _run(
 
 
 def fitting(checkpoints: Checkpoints, prompt: Prompt) -> tuple[int, str]:
-    """How many sequences as long as the live cache may be generated at once, and the reason if one."""
+    """How many sequences as long as the live cache can be generated at once, and the reason if it is one."""
     if checkpoints.unbatched_reason is not None:
         return 1, checkpoints.unbatched_reason
     call, cache = checkpoints.worker.call, checkpoints.fork()
@@ -275,7 +275,7 @@ def fitting(checkpoints: Checkpoints, prompt: Prompt) -> tuple[int, str]:
 
 
 class Replies(Generic[R]):
-    """The replies that are being generated: in one batch, or in turns. Others may join at any time."""
+    """The replies being generated, in one batch or in turns. Others may join at any time."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._worker, self._loaded, self._trial = checkpoints.worker, checkpoints.loaded, checkpoints.in_batch
@@ -292,7 +292,7 @@ class Replies(Generic[R]):
 
     @property
     def in_turns(self) -> int:
-        """How many take turns, each with a cache of its own."""
+        """How many take turns, each with its own cache."""
         return len(self._in_turns)
 
     @property
@@ -320,7 +320,7 @@ class Replies(Generic[R]):
         self._batched[number] = reply
 
     def take_turns(self, reply: R, steps: Generator[object]) -> None:
-        """Generate it by itself: each of `steps` collects a token."""
+        """Generate it separately: each of `steps` collects a token."""
         self._in_turns[reply] = steps
 
     def read(self, others: StopSignal | None = None) -> Iterator[tuple[R, Exception | None]]:
@@ -340,7 +340,7 @@ class Replies(Generic[R]):
             yield from self._failed(error)
 
     def step(self) -> Iterator[tuple[R, Exception | None]]:
-        """Give each reply its next token. Yields those that have ended, some by an error."""
+        """Give each reply its next token. Yields those that have ended, possibly with an error."""
         for reply in list(self._in_turns):
             yield from self.step_of(reply)
         if self._batch is None or not self._batched:
@@ -368,7 +368,7 @@ class Replies(Generic[R]):
         yield from ((reply, error) for reply in failed)
 
     def step_of(self, reply: R) -> Iterator[tuple[R, Exception | None]]:
-        """`step`, for one of those that take turns."""
+        """`step`, for a reply that takes turns."""
         try:
             next(self._in_turns[reply])
             return

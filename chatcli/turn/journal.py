@@ -1,4 +1,4 @@
-"""Appends replies to the session's file while they stream, so that a killed process leaves what came."""
+"""Appends replies to the session's file while they stream, so that they survive a kill."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from chatcli.records import ReplyRecord
 from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import part_line
 
-# How far the file is behind the replies.
+# How far the file may be behind the replies.
 JOURNAL_SECONDS = 0.5
-# Numbers that a reply's first part cannot know.
+# Numbers that are not known when a reply's first part is written.
 OF_THE_WHOLE = ("thinking_tokens", "thinking_seconds", "tool_calls", "generation_tps", "generated_tokens")
 
 
 @dataclass
 class _Reply:
-    """A reply that streams, and how much of it is in the file: counts of tokens and characters."""
+    """A streaming reply, and how much of it is in the file, in tokens and characters."""
 
     question: str
     record: TurnRecord
@@ -36,8 +36,8 @@ class _Reply:
     entry_id: str = field(default_factory=new_id)
 
     def take_line(self) -> dict[str, Any] | None:
-        """A part with what came since the last one; None if nothing did."""
-        # The tokens last: they may be ahead of the text, which follows from them, but not behind it.
+        """The line for what came since the last part; None if nothing did."""
+        # Read the tokens last: they may be ahead of their text, but not behind it.
         text, thinking = self.record.text, self.record.thinking
         tokens = self.record.tokens[self.tokens :]
         if (len(text), len(thinking)) == (self.text, self.thinking):
@@ -55,9 +55,9 @@ class _Reply:
 
 
 class ReplyJournal:
-    """While it is entered, a thread of its own writes what came of each reply since it last did.
+    """While the context is entered, a thread regularly writes what came of each reply.
 
-    Where it is left by an error, the last parts of the replies are written.
+    If it exits with an error, the last parts of the replies are written.
     """
 
     def __init__(self, session: SessionLog) -> None:
@@ -68,10 +68,10 @@ class ReplyJournal:
         self._thread = threading.Thread(target=self._run, name="chatcli-journal", daemon=True)
 
     def begin(self, question: Entry, record: TurnRecord, facts: Callable[[], ReplyRecord]) -> str:
-        """Write the reply to `question` as it comes to `record`, which may hold the beginning of it.
+        """Start writing the reply to `question`, which is collected in `record` and may have begun there.
 
-        `facts` belong to its record. Returns the id under which the whole reply is to be saved: that takes
-        the place of its parts.
+        `facts` belong to its record. Returns the id under which to save the whole reply, so that it replaces
+        its parts.
         """
         reply = _Reply(question.id, record, facts, len(record.text), len(record.thinking))
         with self._writing:
@@ -79,7 +79,7 @@ class ReplyJournal:
         return reply.entry_id
 
     def end(self, entry_id: str) -> None:
-        """Write no more parts of a reply: it is saved whole next."""
+        """Stop writing parts of a reply, because it is saved whole next."""
         with self._writing:
             del self._replies[entry_id]
 
@@ -101,12 +101,12 @@ class ReplyJournal:
                 return
 
     def _write(self) -> bool:
-        """Write what came since the last time. Returns whether the file can be written."""
+        """Write what came since the last call. Returns whether the file can be written."""
         with self._writing:
             for reply in self._replies.values():
                 if (line := reply.take_line()) is not None:
                     try:
                         self._session.write(line, flush=False)
                     except FolderError:
-                        return False  # to save the whole reply will say why
+                        return False  # saving the whole reply will report why
         return True

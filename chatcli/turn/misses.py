@@ -1,4 +1,4 @@
-"""Says why less of a prompt was reused than an earlier turn had left behind."""
+"""Explains why less of a prompt was reused than an earlier turn had stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chatcli.records import ReplyRecord
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn.prompt import Prompt, TurnContext
 
-# Tokens that are shown of either side, where two prompts part.
+# How many tokens of each prompt are shown where they diverge.
 SHOWN_TOKENS = 8
 GONE = "gone (evicted or deleted)"
 EVICTED_MESSAGE = f"the checkpoints are {GONE}"
@@ -21,12 +21,12 @@ NOT_SETTLED = "chatcli was still preparing the last reply"
 
 
 def explain(context: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
-    """Why no more of a prompt could be had than a plan has; None if nothing is missing."""
+    """Why a plan does not reuse more of a prompt; None if nothing is missing."""
     if missing := _missing_of_conversation(context, prompt, plan):
         return missing
     if plan.shared - plan.start < WORTH_TOKENS:
         return None
-    # The model's states are not everywhere.
+    # A model with state can only be restored where one is kept.
     at = f"the last state before that is at token {plan.start:,}"
     kept = at if plan.depth else "no state before that is kept"
     return f"{plan.shared:,} tokens are those of an earlier prompt, and {kept}"
@@ -40,7 +40,7 @@ def _missing_of_conversation(context: TurnContext, prompt: Prompt, plan: Plan) -
     replies = [entry for entry in entries if entry.record or entry.message.content or entry.message.thinking]
     if not replies:
         return None
-    # The boundary after the last reply, or before it if it is being settled.
+    # The boundary after the last reply, or before it while it is being settled.
     history_end = prompt.boundaries.get(max(prompt.boundaries, default=0) - 1, 0)
     is_missing = plan.start < history_end
     records = [entry.record for entry in replies if entry.record.get("segments")]
@@ -59,7 +59,7 @@ def _missing_of_conversation(context: TurnContext, prompt: Prompt, plan: Plan) -
         if not is_missing:
             return None
         is_kept = last is newest and not newest.get("unrun_tokens")
-        # It is run again, without its thinking, between two messages: this one came first.
+        # The last reply is settled between two messages, but this message came first.
         return NOT_SETTLED if is_kept else _why_nothing_was_kept(newest)
     run_by = last.get("settled_by", last.get("fingerprint"))
     if run_by is not None and run_by != context.checkpoints.loaded.fingerprint:
@@ -67,7 +67,7 @@ def _missing_of_conversation(context: TurnContext, prompt: Prompt, plan: Plan) -
     question_end = prompt.boundaries.get(max(prompt.boundaries, default=0) - 2, 0)
     calls, asks = replies[-1].message.tool_calls, prompt.leaf.message.role == "user"
     if calls and asks and 0 < question_end <= plan.start:
-        # Calls are settled for their results to follow, and a message came in their place.
+        # Tool calls are settled with their results to follow, but a message came instead.
         return None
     segments = [name for record in records for name in record["segments"]]
     return where_they_part(context, path.tokens, segments, prompt.boundaries)
@@ -102,7 +102,7 @@ def read_again(context: TurnContext, prompt: Prompt, tokens: int) -> str | None:
 
 
 def _why_nothing_was_kept(record: ReplyRecord) -> str:
-    """Why the turn of this record has left no checkpoint behind."""
+    """Why the turn of this record left no checkpoint."""
     if not record:
         return NEW_HERE
     return STOPPED if record.get("unrun_tokens") else CACHE_WAS_OFF
@@ -111,7 +111,7 @@ def _why_nothing_was_kept(record: ReplyRecord) -> str:
 def where_they_part(
     context: TurnContext, tokens: Sequence[int], earlier_ids: Sequence[str], boundaries: Mapping[int, int]
 ) -> str:
-    """Where a prompt parted from the one that the earlier segments were cut from, with the two texts."""
+    """Where a prompt diverges from the one that the earlier segments belong to, with both texts."""
     store, loaded = context.checkpoints.store, context.checkpoints.loaded
     earlier = store.tokens_of(list(dict.fromkeys(earlier_ids)))
     at = common_prefix(earlier, tokens)

@@ -17,9 +17,9 @@ from chatcli.settings.values import Sampling
 from chatcli.store.segments.token_path import TokenPath, usable_boundaries
 from chatcli.store.sessions.log import SessionLog
 
-# A beginning before any message that is shorter costs more to keep than to compute.
+# Keeping a shorter beginning before any message costs more than computing it.
 MIN_PREFIX_TOKENS = 16
-# A reply's record keeps the boundaries around it, by their distance from it in messages.
+# A reply's record has the boundaries around it, by their distance from it in messages.
 BOUNDARY_OFFSETS: dict[Literal["before", "question", "reply"], int] = {
     "before": -2,
     "question": -1,
@@ -29,9 +29,9 @@ BOUNDARY_OFFSETS: dict[Literal["before", "question", "reply"], int] = {
 
 @dataclass
 class TurnContext:
-    """A session, the template that renders its conversation and the checkpoints that serve it.
+    """A session, the template that renders its conversation, and its checkpoints.
 
-    `speculation` is the draft model that proposes a reply's tokens; None: there is none.
+    `speculation` is the draft model that proposes a reply's tokens, if any.
     """
 
     session: SessionLog
@@ -54,10 +54,10 @@ class TurnContext:
 class Prompt:
     """The conversation up to `leaf` as tokens. Its path ends with the stable prefix.
 
-    `boundaries` are token positions by the number of messages before them. `generation_prompt` is a
-    text. Where a reply that was cut goes on, `reply_start` is what there is of it, the last of the
-    tokens, and its record had `thinking_tokens` and `thinking_seconds`. `rerun_reason` says why more
-    than the generation prompt is run in every turn, if it is.
+    `boundaries` are token positions by the number of messages before them. `generation_prompt` is a text.
+    When a cut-off reply is continued, `reply_start` are its tokens so far, which end the prompt, and
+    `thinking_tokens` and `thinking_seconds` are from its record. `rerun_reason` says why every turn runs more
+    than the generation prompt, if so.
     """
 
     leaf: Entry
@@ -75,23 +75,23 @@ class Prompt:
 
     @property
     def stable(self) -> Sequence[int]:
-        """What the live cache holds when the tail is run."""
+        """The tokens in the live cache when the tail is run."""
         return self.tokens[: self.path.end]
 
     @property
     def tail(self) -> Sequence[int]:
-        """What is run anew in every turn: the generation prompt, at least one token."""
+        """The tokens that every turn runs: the generation prompt, at least one token."""
         return self.tokens[self.path.end :]
 
 
 def render(context: TurnContext, user: Entry) -> Prompt:
-    """The path to the message `user`. Raises `TemplateRefused` or `ContextFull`."""
+    """Render the path to the message `user`. Raises `TemplateRefused` or `ContextFull`."""
     messages = history(context, user)
     tokens = context.template.prompt(messages)
     room_left(context, len(tokens), alone=user.parent is None)
     generation_prompt = context.template.generation_prompt(messages)
     prompt = replace(_cut(context, tokens, messages, user), generation_prompt=generation_prompt)
-    # After a tool's result another one may follow, so its end is run anew: that is no miss.
+    # Another result may follow a tool's result, so its end is always run again, which is not a miss.
     is_question = user.message.role == "user"
     if is_question and len(prompt.tail) > len(context.template.encode(generation_prompt)):
         prompt = replace(prompt, rerun_reason=context.template.rerun_reason(messages))
@@ -99,14 +99,14 @@ def render(context: TurnContext, user: Entry) -> Prompt:
 
 
 def render_history(context: TurnContext, leaf: Entry) -> Prompt:
-    """The beginning that every prompt after the reply `leaf` will have. Raises `TemplateRefused`."""
+    """Render the beginning that every prompt after the reply `leaf` will have. Raises `TemplateRefused`."""
     messages = history(context, leaf)
     tokens = context.template.prompt([*messages, *next_input(messages)])
     return _cut(context, tokens, messages, leaf)
 
 
 def render_unsent(context: TurnContext, message: Message) -> TokenPath:
-    """The path as it will be when `message` is sent. Raises `TemplateRefused`."""
+    """Render the path as it will be when `message` is sent. Raises `TemplateRefused`."""
     conversation = context.conversation
     head = conversation.entries[conversation.head] if conversation.head else None
     messages = history(context, head)
@@ -119,32 +119,32 @@ def render_unsent(context: TurnContext, message: Message) -> TokenPath:
 
 
 def history(context: TurnContext, leaf: Entry | None) -> list[Message]:
-    """The system prompt, and every message from the root to `leaf` (None: there is none)."""
+    """The system prompt and every message from the root to `leaf` (None: no messages)."""
     conversation = context.conversation
     system = [Message("system", conversation.system)] if conversation.system else []
     return system + [entry.message for entry in (conversation.path(leaf.id) if leaf else ())]
 
 
 def _cut(context: TurnContext, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry) -> Prompt:
-    """The prompt of these tokens, cut into segments at the boundaries of `messages`."""
+    """The prompt with these tokens, divided into segments at the boundaries of `messages`."""
     positions = context.template.boundaries(messages, known_boundaries(context, messages, leaf))
-    # The last lies after all messages, the first before any or after the system prompt.
+    # The last boundary is after all messages, the first before any or after the system prompt.
     boundaries = dict(zip(range(len(messages), -1, -1), reversed(positions), strict=False))
     return Prompt(leaf, token_path(context, tokens, positions), boundaries)
 
 
 def token_path(context: TurnContext, tokens: Sequence[int], positions: list[int]) -> TokenPath:
-    """The segments that boundaries cut a prompt into."""
+    """The path of a prompt's segments between boundaries."""
     if positions[0] < MIN_PREFIX_TOKENS:
         positions = positions[1:]
     if context.template.vision is not None:
-        # Those of a record may be anything, and no segment ends within an image.
+        # Positions from a record may be anything, and no segment ends within an image.
         positions = context.template.vision.between_images(positions, tokens)
     return context.checkpoints.cut(tokens, usable_boundaries(positions, len(tokens)))
 
 
 def known_boundaries(context: TurnContext, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:
-    """The boundaries in earlier turns' records, so that a long conversation is not rendered over and over."""
+    """The boundaries in earlier turns' records, so that a long conversation need not be rendered again."""
     path = context.conversation.path(leaf.id)
     system_messages = len(messages) - len(path)
     current_key = template_key(context)
@@ -159,7 +159,7 @@ def known_boundaries(context: TurnContext, messages: Sequence[Message], leaf: En
 
 
 def boundaries_around(prompt: Prompt) -> Boundaries:
-    """Those around the reply to a prompt, or the reply that ends it, as the reply's record keeps them."""
+    """The boundaries around the reply to a prompt, or around the reply that ends it, for its record."""
     count = max(prompt.boundaries) + (prompt.leaf.message.role != "assistant")
     around: Boundaries = {}
     for name, offset in BOUNDARY_OFFSETS.items():
@@ -176,9 +176,9 @@ def template_key(context: TurnContext) -> str:
 
 
 def room_left(context: TurnContext, used: int, alone: bool = False) -> int:
-    """Tokens that the context still takes after `used` ones. Raises `ContextFull`.
+    """How many tokens the context has left after `used`. Raises `ContextFull`.
 
-    `alone`: these are the first message's, so going back to an earlier turn would not help.
+    `alone`: they belong to the first message, so going back to an earlier turn would not help.
     """
     most = context.checkpoints.loaded.context
     if used < most:
@@ -196,7 +196,7 @@ def room_left(context: TurnContext, used: int, alone: bool = False) -> int:
 
 
 def context_used(context: TurnContext) -> int:
-    """Tokens of the context that the next prompt begins with, up to its message."""
+    """The number of tokens before the next message."""
     path = context.conversation.path()
     messages = history(context, path[-1] if path else None)
     known = known_boundaries(context, messages, path[-1]) if path else {}
@@ -204,7 +204,7 @@ def context_used(context: TurnContext) -> int:
 
 
 def prefill_cost(context: TurnContext, entry: Entry) -> int:
-    """Tokens to prefill to go on from an entry: after a reply, or from what a message follows.
+    """Tokens to prefill to continue from an entry: after a reply, or before a message.
 
     Raises `TemplateRefused`.
     """

@@ -1,4 +1,4 @@
-"""What a reply's record keeps in the transcript: numbers, and which checkpoints the turn left behind."""
+"""A reply's record in the transcript: numbers, and the checkpoints of the turn."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template
 
 
 def persist(context: TurnContext, prompt: Prompt, record: TurnRecord, entry_id: str) -> Entry:
-    """Put the reply to `prompt` on disk, with the turn's numbers. The prompt does not wait for the disk.
+    """Save the reply to `prompt` with the turn's numbers, without waiting for the disk.
 
-    One that was cut has a checkpoint of its own, for it to go on from.
+    A reply that was cut off gets its own checkpoint for /continue.
     """
     facts = facts_of(context, prompt)
     is_cut, by_person = record.finish_reason in CUT_SHORT, record.finish_reason == "cancelled"
@@ -25,7 +25,7 @@ def persist(context: TurnContext, prompt: Prompt, record: TurnRecord, entry_id: 
 
 
 def facts_of(context: TurnContext, prompt: Prompt) -> ReplyRecord:
-    """`provenance`, and the checkpoints of a draft model."""
+    """`provenance`, plus the checkpoints of a draft model."""
     facts = provenance(context, prompt)
     if segments := draft_segments(context, prompt.leaf):
         facts["draft_segments"] = segments
@@ -39,7 +39,7 @@ def keep(
     facts: ReplyRecord,
     entry_id: str | None = None,
 ) -> Entry:
-    """`persist`, with `facts` from `provenance`: in a batch the live cache has gone on to other questions."""
+    """`persist` with known `facts`, for a batch, whose live cache has moved to other questions."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
     generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
     return context.session.append(
@@ -53,7 +53,7 @@ def keep(
 
 
 def provenance(context: TurnContext, prompt: Prompt) -> ReplyRecord:
-    """What a record says of the model and the checkpoints, once `prompt` has been run."""
+    """The record's fields about the model and the checkpoints, once `prompt` has been run."""
     loaded = context.checkpoints.loaded
     return {
         "model": loaded.name,
@@ -66,14 +66,14 @@ def provenance(context: TurnContext, prompt: Prompt) -> ReplyRecord:
 
 
 def own_segments(context: TurnContext, leaf: Entry) -> list[str]:
-    """The live checkpoints that no earlier turn of the path to `leaf` names, and the last in any case."""
+    """The live checkpoints that no earlier turn on the path to `leaf` names, and always the last one."""
     if context.checkpoints.disk.is_off:
         return []
     return _new_ids(context, leaf, context.checkpoints.live_ids, "segments")
 
 
 def draft_segments(context: TurnContext, leaf: Entry) -> list[str]:
-    """The same of the draft model, if there is one: what no transcript names is not kept on disk."""
+    """The same for the draft model, if any: a checkpoint that no transcript names would be removed."""
     if context.checkpoints.disk.is_off or context.speculation is None:
         return []
     return _new_ids(context, leaf, context.speculation.live_ids, "draft_segments")

@@ -1,4 +1,4 @@
-"""Another reply to the same message, or more of a reply that was cut."""
+"""Generates another reply to the same message, or continues a reply that was cut off."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chatcli.turn.prompt import TurnContext, render, room_left
 
 
 def regenerate(context: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
-    """Another reply to the last question, beside the one that is there. Raises as `turn.take` does.
+    """Generate another reply to the last question, beside the existing one. Raises as `turn.take` does.
 
     If it is stopped before its first token, the conversation stays where it was.
     """
@@ -35,20 +35,20 @@ def regenerate(context: TurnContext, cancelled: threading.Event) -> Iterator[Eve
 
 
 def last_question(context: TurnContext) -> Entry:
-    """The message to which there can be another reply. Raises `NothingToRepeat`."""
+    """The message to reply to again. Raises `NothingToRepeat`."""
     turns = context.conversation.turns()
     if not turns:
-        raise NothingToRepeat("There is no reply to make anew yet: say something first.")
+        raise NothingToRepeat("There is no reply to regenerate yet: say something first.")
     last = turns[-1]
     return (
         context.conversation.entries[last.reply.parent or ""] if last.reply else (last.user, *last.steps)[-1]
     )
 
 
-def go_on(context: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
-    """The last reply from where it was cut, whole, beside what there is of it.
+def continue_reply(context: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
+    """Continue the last reply where it was cut off, as a new entry with the whole reply.
 
-    Raises `NothingToRepeat` if it was not cut, and as `turn.take` does.
+    Raises `NothingToRepeat` if it was not cut off, and as `turn.take` does.
     """
     started = time.perf_counter()
     reply = cut_reply(context)
@@ -68,19 +68,19 @@ def go_on(context: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
 
 
 def cut_reply(context: TurnContext) -> Entry:
-    """The reply that there can be more of. Raises `NothingToRepeat`."""
+    """The reply to continue. Raises `NothingToRepeat`."""
     turns = context.conversation.turns()
     if not turns:
-        raise NothingToRepeat("There is no reply to go on with yet: say something first.")
+        raise NothingToRepeat("There is no reply to continue yet: say something first.")
     reply = turns[-1].reply
     if reply is not None and reply.finish_reason not in WORDS:
         raise NothingToRepeat("The last reply is complete; nothing to continue.")
     if reply is None or not (reply.record.get("generated") or reply.message.content):
         raise NothingToRepeat("The last reply never began: /regenerate answers the message.")
     if not reply.record.get("generated"):
-        raise NothingToRepeat("The last reply's tokens are not kept: /regenerate makes it anew.")
+        raise NothingToRepeat("The last reply's tokens were not saved: /regenerate writes another reply.")
     if reply.record.get("fingerprint") != context.checkpoints.loaded.fingerprint:
-        raise NothingToRepeat("Another model began this reply: /regenerate makes it anew.")
+        raise NothingToRepeat("Another model began this reply: /regenerate writes another reply.")
     if max(reply.record["generated"]) >= context.checkpoints.vocabulary_size():
-        raise NothingToRepeat("The last reply's tokens are damaged: /regenerate makes it anew.")
+        raise NothingToRepeat("The last reply's tokens are damaged: /regenerate writes another reply.")
     return reply

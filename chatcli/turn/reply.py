@@ -1,4 +1,4 @@
-"""Collects a reply from its tokens: thinking apart from text, up to a stop text."""
+"""Collects a reply from its tokens: separates thinking from text, and stops at a stop text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from chatcli.engine.generate import Token
 from chatcli.events import Event, TextDelta, ThinkingDelta, ToolCalled, TurnRecord
 from chatcli.replies.splitter import Part, ReplySplitter
 
-# The time of fewer tokens is noise: there is no rate.
+# With fewer tokens a rate would be noise, so none is given.
 MIN_RATE_TOKENS = 4
 
 
 class ReplyCollector:
     """Adds tokens to `record` and yields their text as events.
 
-    `logprobs` are the tokens', as MLX scalars; `from_draft` says of each whether a draft model proposed it,
+    `logprobs` are MLX scalars, one per token; `from_draft` says whether a draft model proposed each token,
     `accepted` whether it was guessed.
     """
 
@@ -30,22 +30,22 @@ class ReplyCollector:
         stops: Sequence[str],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`splitter` None: all of the reply is text, as it is."""
+        """`splitter` None: the whole reply is text, unchanged."""
         self.record = record
         self._clock = clock
-        # When the thinking began, as if it had never been interrupted.
+        # When the thinking would have begun without an interruption.
         self._thinking_began: float | None = None
         self.logprobs: list[Any] = []
         self.from_draft: list[bool] = []
         self.accepted: list[bool] = []
         self._splitter = splitter
         self._stop = StopTexts(stops)
-        # Characters of text after each token, to cut tokens where a stop text begins.
+        # The length of the text after each token, to cut the tokens where a stop text begins.
         self._characters = [0]
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop text was found: what comes after it is not part of the reply."""
+        """Whether a stop text was found. What follows it is not part of the reply."""
         return self._stop.found
 
     @property
@@ -56,12 +56,12 @@ class ReplyCollector:
     def recall(
         self, tokens: Sequence[int], text: str, thinking_tokens: int = 0, thinking_seconds: float = 0.0
     ) -> None:
-        """Take the beginning of a reply that goes on, without events. Its record had the last two."""
+        """Take the beginning of a continued reply, without events. The last two are from its record."""
         self.record.tokens = list(tokens)
         for _ in self._deltas(self._split(text)):
             pass
         if self._stop.characters:
-            # All tokens were there before the first of these deltas.
+            # All tokens came before the first of these deltas.
             self.record.thinking_tokens = thinking_tokens
         self.record.thinking_seconds, self._thinking_began = thinking_seconds, None
         self._characters = [self._stop.characters]
@@ -81,7 +81,7 @@ class ReplyCollector:
         self._characters.append(self._stop.characters)
 
     def finish(self) -> Iterator[Event]:
-        """The reply has ended: tokens that begin after a stop text are dropped."""
+        """End the reply, and drop tokens that begin after a stop text."""
         if self._splitter is not None:
             yield from self._deltas(self._splitter.finish())
         yield from self._emit(self._stop.finish())
@@ -105,7 +105,7 @@ class ReplyCollector:
         for part in parts:
             if stop.found:
                 return
-            # Templates put line breaks around thinking and before the reply: they are not part of either.
+            # Templates put line breaks around thinking and before the reply, which belong to neither.
             has_begun = bool(record.thinking if part.thinking else stop.characters)
             as_it_is = has_begun or self._splitter is None
             text = part.text if as_it_is else part.text.lstrip("\n")
@@ -117,7 +117,7 @@ class ReplyCollector:
                 record.thinking_tokens = len(record.tokens)
                 yield ThinkingDelta(text, record.thinking_tokens, record.thinking_seconds)
             elif part.calls and text:
-                # A tool call is not searched for stop texts; text that was held back comes before it.
+                # Tool calls are not searched for stop texts. Text that was held back comes first.
                 yield from self._emit(stop.finish())
                 stop.characters += len(text)
                 start = len(record.text)

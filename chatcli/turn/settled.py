@@ -1,4 +1,4 @@
-"""What settling ran: added to the settled reply's record, and told apart in the next turn."""
+"""Records what settling ran in the reply's record, so that the next turn can report it separately."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from chatcli.records import ReplyRecord, SettledAhead
 from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template_key
 from chatcli.turn.record import draft_segments, own_segments
 
-# How far the file may be behind a settle that runs a whole conversation.
+# How far the file may be behind a settle of a whole conversation, in seconds.
 NOTE_SECONDS = 1.0
-# Digits of a segment's id that tell those of one conversation apart.
+# How many digits of a segment's id are noted: enough within one conversation.
 ID_DIGITS = 16
 NO_CHECKPOINT = "there was no checkpoint of it"
 
 
 class SettleNotes:
-    """Counts what a settle runs and writes, and notes it in the record of the reply that `prompt` ends with.
+    """Counts what a settle runs and writes, and notes it in the record of the last reply of `prompt`.
 
-    `settled_ahead` there tells which segments were run, after which reply that was, and why more than the
-    last reply had to be run, so that the next turn can say it: also in another process, after a kill.
+    `settled_ahead` in that record says which segments were run, after which reply, and why that was more than
+    the last reply. So the next turn can report it, even in another process after a kill.
     """
 
     def __init__(self, context: TurnContext, prompt: Prompt, plan: Plan, reason: str | None) -> None:
-        """`reason` is why the plan is not deeper."""
+        """`reason` says why the plan does not reuse more."""
         self.tokens = self.bytes = 0
         self._chat, self._prompt = context, prompt
         self._start = self._noted_end = plan.tokens
@@ -36,22 +36,22 @@ class SettleNotes:
         self._noted_at = time.monotonic()
 
     def add(self, step: Prefilled) -> None:
-        """Count a step. Where a segment ended, it is noted unless that was done just now."""
+        """Count a step. At the end of a segment, write the notes unless that was done just now."""
         self.tokens += step.tokens
         self.bytes += step.bytes
         if not step.tokens and time.monotonic() - self._noted_at > NOTE_SECONDS:
             self.write()
 
     def write(self) -> None:
-        """Add what was run and written since the last time to the reply's record."""
+        """Add what was run and written since the last call to the reply's record."""
         context, prompt = self._chat, self._prompt
         reply = context.conversation.entries[prompt.leaf.id]
         before, boundaries = reply.record, boundaries_around(prompt)
         end, written = self._start + self.tokens, self.bytes - self._noted_bytes
-        # Another reply's checkpoints may have been this one's already.
+        # Another reply's checkpoints may already have covered this one.
         if not (end > self._noted_end or written or boundaries != before.get("boundaries")):
             return
-        # The last id says how far the conversation had been run: a cut settle does not count.
+        # The last id says how far the conversation was run. An interrupted settle does not count.
         segments = [*before.get("segments", ()), *own_segments(context, reply)]
         if context.checkpoints.live_ids != prompt.path.ids:
             segments = [*own_segments(context, reply), *before.get("segments", ())]
@@ -72,7 +72,7 @@ class SettleNotes:
         self._noted_end, self._noted_bytes, self._noted_at = end, self.bytes, time.monotonic()
 
     def _settled_ahead(self, before: SettledAhead | None, end: int) -> SettledAhead:
-        """What was run since the newest reply, of which `before` was noted, with what came up to `end`."""
+        """What was run since the newest reply: `before`, already noted, plus the tokens up to `end`."""
         after = newest_reply(self._chat.conversation)
         if before is None or before["after"] != after:
             before = {"after": after, "tokens": {}, "reason": None}
@@ -86,9 +86,9 @@ class SettleNotes:
 
 
 def settled_since_last_reply(context: TurnContext, prompt: Prompt, plan: Plan) -> tuple[int, str | None]:
-    """How many of a prompt's reused tokens were settled since the newest reply of the conversation.
+    """How many of a prompt's reused tokens were settled since the conversation's newest reply.
 
-    And why those were more than that reply, if they were.
+    Also returns why they were more than that reply, if so.
     """
     after, path = newest_reply(context.conversation), prompt.path
     tokens: dict[str, int] = {}
@@ -100,7 +100,7 @@ def settled_since_last_reply(context: TurnContext, prompt: Prompt, plan: Plan) -
             reason = noted["reason"] or reason
     run, end = 0, plan.tokens
     for segment in path:
-        # A settle that was cut short has run the beginning of the next segment.
+        # An interrupted settle may have run the beginning of the next segment.
         reused = max(min(segment.end, end) - segment.start, 0)
         run += min(tokens.get(segment.id[:ID_DIGITS], 0), reused)
     run = max(min(run, plan.tokens - plan.typed), 0)
@@ -108,7 +108,7 @@ def settled_since_last_reply(context: TurnContext, prompt: Prompt, plan: Plan) -
 
 
 def newest_reply(conversation: Conversation) -> str | None:
-    """The id of the reply that came last, on any branch; None: there is none."""
+    """The id of the newest reply on any branch; None if there is none."""
     for entry in reversed(conversation.entries.values()):
         message = entry.message
         if message.role == "assistant" and (entry.record or message.content or message.thinking):

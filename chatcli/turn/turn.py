@@ -1,6 +1,6 @@
-"""The order of things in a turn: append, render, plan, restore, prefill, generate, persist.
+"""The order of steps in a turn: append, render, plan, restore, prefill, generate, persist.
 
-`take` tells it. Before it, `LiveChat.begin` has ended the background work and given a new session its file.
+`take` runs them. Before it, `LiveChat.begin` has ended background work and given a new session its file.
 Checkpoints are handed to the writer from the first token on. `settle` follows while the person reads and
 types.
 """
@@ -45,11 +45,11 @@ from chatcli.turn.settled import SettleNotes, settled_since_last_reply
 def take(
     context: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
 ) -> Iterator[Event]:
-    """One turn: from a user's words, and images that go with them, to a reply that is on disk.
+    """One turn: from a user's message and its images to a reply on disk.
 
-    Setting `cancelled` ends it after the current chunk or token; what came is kept as the reply.
-    Raises `EmptyPrompt`, `NotAnImage`, `TemplateRefused`, `ContextFull` or `MemoryFull`, and
-    `FolderError` if it cannot be saved.
+    Setting `cancelled` ends it after the current chunk or token; the reply so far is kept. Raises
+    `EmptyPrompt`, `NotAnImage`, `TemplateRefused`, `ContextFull` or `MemoryFull`, and `FolderError` if it
+    cannot be saved.
     """
     started = time.perf_counter()
     user = append(context, text, images, context.conversation.head)
@@ -61,12 +61,12 @@ def take(
 
 
 def append(context: TurnContext, text: str, images: Sequence[Image], parent: str | None) -> Entry:
-    """Put a message below `parent` on disk, before the model sees it.
+    """Write a message below `parent` to disk, before the model sees it.
 
     Raises `EmptyPrompt`, and for images `NotAnImage` or `ImagesRefused`.
     """
     if not text.strip():
-        raise EmptyPrompt("The message is empty: write something.")
+        raise EmptyPrompt("The message is empty: type something.")
     message = Message("user", decodable(text), images=tuple(image.picture for image in images))
     session, loaded = context.session, context.checkpoints.loaded
     with vision.keeping(loaded.vision, images, loaded.name, private=session.is_private):
@@ -81,8 +81,8 @@ def answer(
 ) -> Iterator[Event]:
     """Plan, restore, prefill, checkpoint, generate, persist. `started` is `perf_counter`'s.
 
-    A reply that never began is not kept beside another. Raises `MemoryFull`, and `RankLost` with
-    what there is of the reply on disk.
+    A reply that never began is not saved beside another. Raises `MemoryFull`, and `RankLost` after saving the
+    reply so far.
     """
     name = context.session.name if context.session.is_saved else ""
     record = TurnRecord(name, context.conversation.turn_count(prompt.leaf.id))
@@ -202,7 +202,7 @@ def hand_over(context: TurnContext) -> int:
 def reply_collector(
     context: TurnContext, prompt: Prompt, sampling: Sampling, record: TurnRecord
 ) -> ReplyCollector:
-    """A collector for the reply to `prompt`, which holds what there is of a reply that goes on."""
+    """A collector for the reply to `prompt`, with the beginning of a continued reply."""
     tools = context.conversation.template_args.get("tools") or ()
     reading = splitter(context.checkpoints.loaded.tokenizer, prompt.generation_prompt, tools)
     collector = ReplyCollector(record, reading, sampling.stop or ())
@@ -218,12 +218,12 @@ def store_problem(context: TurnContext) -> Iterator[Event]:
 
 
 def settle(context: TurnContext, cancelled: threading.Event) -> Generator[Event]:
-    """Run the last reply as history will show it, so that the next turn prefills only what is new.
+    """Prefill the last reply as history will show it, so that the next turn prefills only its message.
 
-    If history shows the reply as it was generated, the live cache goes on from there. Otherwise it goes back
-    to the checkpoint before the reply, or to where the two part. For a conversation that was just opened,
-    this restores the checkpoint before the first message is sent. If there is too little memory it ends
-    silently; the next turn reports it.
+    If history shows the reply as it was generated, the live cache continues after it. Otherwise it goes back
+    to the checkpoint before the reply, or to where the two diverge. In a conversation that was just opened,
+    this restores the checkpoint before the first message is sent. With too little memory it ends silently,
+    and the next turn reports that.
     """
     conversation = context.conversation
     if context.checkpoints.disk.is_off or not conversation.head or conversation.unanswered():

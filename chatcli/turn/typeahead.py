@@ -1,4 +1,4 @@
-"""Prefills a message while it is being typed. Nothing of it is written before it is sent."""
+"""Prefills a message while it is typed. None of it is written before the message is sent."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from chatcli.turn.prompt import TurnContext, render_unsent
 def typeahead(
     context: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
 ) -> Iterator[TypeaheadProgress]:
-    """Bring the live cache to where it will be when `text` is sent, as a turn itself would.
+    """Prefill as if `text` were sent.
 
-    So sending it finds everything but the generation prompt done. Another text goes on after the chunks
-    that both share where the cache goes back by its offset, else from the last checkpoint. What of the
-    conversation itself had not been run yet is written as usual.
+    Then sending it only runs the generation prompt. If the text changes, prefill continues after the chunks
+    that both texts share if the cache can rewind by its offset, else from the last checkpoint. Earlier parts
+    of the conversation that had not been run yet are written as usual.
     """
     try:
         for image in images:
@@ -30,7 +30,7 @@ def typeahead(
         pictures = tuple(image.picture for image in images)
         path = render_unsent(context, Message("user", text, images=pictures))
     except (TemplateRefused, NotAnImage):
-        return  # sending it will say why
+        return  # sending the message will report why
     if len(path.tokens) >= context.checkpoints.loaded.context:
         return
     with contextlib.suppress(MemoryFull):

@@ -635,7 +635,7 @@ def test_a_stopped_reply_continues(family: Path, tmp_path: Path) -> None:
             # Generation runs ahead of its reader: a reply this long has not ended when it is stopped.
             patient = replace(chat, sampling=replace(chat.sampling, max_tokens=3000))
             stopped = finish(until(turn.take, patient, MESSAGES[0], 9))
-            return stopped.tokens, finish(regenerate.go_on(chat, NOT_CANCELLED)).tokens
+            return stopped.tokens, finish(regenerate.continue_reply(chat, NOT_CANCELLED)).tokens
 
     stopped, continued = run("with", draft_model=family / "kindred")
     assert stopped == continued[: len(stopped)] and len(stopped) < len(continued)

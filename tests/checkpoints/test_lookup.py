@@ -77,7 +77,7 @@ def test_a_reply_that_was_cut_goes_on(models: Path, tmp_path: Path) -> None:
     with Harness(models / "qwen3_5", tmp_path, sampling=sampling, tokens=40) as harness:
         chat = harness.chat("talk")
         cut = harness.say(chat, MESSAGES[0])
-        whole = finish(regenerate.go_on(chat, threading.Event()))
+        whole = finish(regenerate.continue_reply(chat, threading.Event()))
         assert "length" == cut.finish_reason and cut.tokens == whole.tokens[:40] and 80 == len(whole.tokens)
         assert whole.accepted_tokens and whole.reused_tokens
         again = finish(regenerate.regenerate(chat, threading.Event()))

@@ -126,7 +126,7 @@ def test_a_reply_cut_in_its_thinking_or_its_marker_goes_on_as_if_it_had_not_been
             part = harness.say(chat, MESSAGES[0])
             assert ("length", whole.tokens[:cut]) == (part.finish_reason, part.tokens)
             rest = replace(chat, sampling=replace(chat.sampling, max_tokens=16 - cut))
-            more = finish(regenerate.go_on(rest, threading.Event()))
+            more = finish(regenerate.continue_reply(rest, threading.Event()))
             assert (whole.tokens, whole.text, whole.thinking) == (
                 more.tokens,
                 more.text,

@@ -170,7 +170,7 @@ def test_in_the_shell_replies_and_prefills_stop_and_typeahead_runs(
         terminal.send(ENTER)
         terminal.wait_for(lambda: terminal.count(r"(?m)^  \S") > 4)
         terminal.send(ESCAPE)
-        terminal.wait_for("(stopped: what came is kept")
+        terminal.wait_for("(stopped: the text so far is kept")
         # A prefill of hundreds of chunks, which no machine ends before it is seen: those done are saved.
         terminal.wait_for(lambda: ready(terminal))
         long = " ".join(LINES[1:] * 20)

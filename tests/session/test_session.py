@@ -251,7 +251,7 @@ def test_compaction_summarizes_what_fits_and_keeps_the_last_turns(
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert "talk-2" == full.session.name
     assert notices == [
-        "Word for word after it: turn 4.",
+        "Kept word for word after it: turn 4.",
         "'talk-2' goes on from this summary. /undo goes back to 'talk'.",
     ]
     assert [MESSAGES[3]] == messages(full)
@@ -269,7 +269,7 @@ def test_compaction_names_a_turn_that_fits_nowhere(small: Path, tmp_path: Path) 
     for message in (*MESSAGES[:2], "Remember it well. " * 60):
         say(chat, message)
     notices = [event.text for event in stream(chat, "/compact") if isinstance(event, Notice)]
-    assert "Neither in it nor after it, for want of room: turn 3." == notices[0]
+    assert "Left out, because there was no room: turn 3." == notices[0]
     assert "talk-2" == chat.session.name and [] == messages(chat)
     chat.close()
 

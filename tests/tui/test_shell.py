@@ -152,7 +152,7 @@ def test_control_c_stops_a_reply_clears_a_line_and_leaves(models: Path, tmp_path
         terminal.line("tell me everything")
         wait_for_some_reply(terminal)
         terminal.send(CTRL_C)
-        terminal.wait_for("(stopped: what came is kept", seconds=10)
+        terminal.wait_for("(stopped: the text so far is kept", seconds=10)
         terminal.wait_for(lambda: ready(terminal))
         turn = turns_of(program, "talk")[0]
         assert "cancelled" == turn["finish_reason"]

@@ -79,7 +79,7 @@ def test_a_turn_stopped_in_its_prefill_is_answered_by_regenerate(model: Path, tm
         lines = screen_lines(stop_at(turn.take(chat, " ".join(MESSAGES) * 20, stop), 2, stop))
         assert [STOPPED_EMPTY] == lines
         with pytest.raises(NothingToRepeat, match=r"never began: /regenerate answers"):
-            list(regenerate.go_on(chat, threading.Event()))
+            list(regenerate.continue_reply(chat, threading.Event()))
         assert finish(regenerate.regenerate(chat, threading.Event())).tokens
         (answered,) = chat.conversation.turns()
         assert answered.reply is not None and "length" == answered.reply.finish_reason
@@ -91,7 +91,7 @@ def test_a_stop_before_the_first_new_token_leaves_the_reply_and_says_so(model: P
         harness.say(chat, MESSAGES[0])
         before = chat.conversation.head
         assert STOPPED_UNCHANGED == screen_lines(regenerate.regenerate(chat, STOPPED))[-1]
-        assert STOPPED_UNCHANGED == screen_lines(regenerate.go_on(chat, STOPPED))[-1]
+        assert STOPPED_UNCHANGED == screen_lines(regenerate.continue_reply(chat, STOPPED))[-1]
         assert before == chat.conversation.head
 
 
@@ -100,14 +100,14 @@ def test_a_stopped_reply_is_kept_and_says_so(models: Path, tmp_path: Path) -> No
         chat = harness.chat("talk")
         stop = threading.Event()
         lines = screen_lines(stop_at(turn.take(chat, SHORT_MESSAGE, stop), 9, stop))
-        assert "(stopped: what came is kept, /continue goes on)" == lines[-1]
-        assert len(finish(regenerate.go_on(chat, threading.Event())).tokens) > 10
+        assert "(stopped: the text so far is kept, /continue for more)" == lines[-1]
+        assert len(finish(regenerate.continue_reply(chat, threading.Event())).tokens) > 10
 
 
 def test_a_refusal_to_continue_names_its_reason(model: Path, tmp_path: Path) -> None:
     def refusal() -> str:
         with pytest.raises(NothingToRepeat) as caught:
-            list(regenerate.go_on(chat, threading.Event()))
+            list(regenerate.continue_reply(chat, threading.Event()))
         return str(caught.value)
 
     with Harness(model, tmp_path) as harness:
@@ -116,7 +116,7 @@ def test_a_refusal_to_continue_names_its_reason(model: Path, tmp_path: Path) -> 
         user = turn.append(chat, SHORT_MESSAGE, (), chat.conversation.head)
         assert "never began: /regenerate answers" in refusal()
         chat.session.append(Message("assistant", "Yes, bu"), user.id, finish_reason="cancelled")
-        assert "tokens are not kept: /regenerate makes it anew" in refusal()
+        assert "tokens were not saved: /regenerate writes another" in refusal()
         chat.session.append(Message("assistant", "Yes."), user.id, finish_reason="stop")
         assert "is complete; nothing to continue" in refusal()
 
@@ -127,11 +127,11 @@ def test_a_refusal_to_continue_names_its_reason(model: Path, tmp_path: Path) -> 
 def test_a_cut_reply_names_its_length_and_the_command_to_continue(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path, tokens=12) as harness:
         chat = harness.chat("talk")
-        assert "(cut at 12 tokens: /continue goes on)" == screen_lines(take(chat, SHORT_MESSAGE))[-1]
-        continued = regenerate.go_on(chat, threading.Event())
-        assert "(cut at 24 tokens: /continue goes on)" == screen_lines(continued)[-1]
+        assert "(cut at 12 tokens: /continue for more)" == screen_lines(take(chat, SHORT_MESSAGE))[-1]
+        continued = regenerate.continue_reply(chat, threading.Event())
+        assert "(cut at 24 tokens: /continue for more)" == screen_lines(continued)[-1]
         one_token = replace(chat, sampling=Sampling(max_tokens=1))
-        assert "(cut at 1 token: /continue goes on)" == screen_lines(take(one_token, SHORT_MESSAGE))[-1]
+        assert "(cut at 1 token: /continue for more)" == screen_lines(take(one_token, SHORT_MESSAGE))[-1]
 
 
 def take(chat: turn.TurnContext, text: str) -> Iterator[Event]:
@@ -147,7 +147,7 @@ def test_a_reply_cut_by_the_context_offers_no_continue(models: Path, tmp_path: P
         tokens = len(finish(iter(events)).tokens)
         assert 0 < tokens < 4000
         with pytest.raises(ContextFull):
-            list(regenerate.go_on(chat, threading.Event()))
+            list(regenerate.continue_reply(chat, threading.Event()))
     assert f"(cut at {tokens:,} tokens: the context is full)" == screen_lines(iter(events), context)[-1]
     cut = f"chatcli: The reply was cut at {tokens:,} tokens: the model's context is full."
     assert cut == pipe_output(iter(events), context)[1]
@@ -239,7 +239,11 @@ def in_tree_picker(conversation: Conversation) -> str:
 
 @pytest.mark.parametrize(
     ("place", "mark"),
-    [(in_reminder, "(stopped: what came is kept"), (in_tree, "(stopped)"), (in_tree_picker, "(stopped)")],
+    [
+        (in_reminder, "(stopped: the text so far is kept"),
+        (in_tree, "(stopped)"),
+        (in_tree_picker, "(stopped)"),
+    ],
 )
 def test_the_mark_is_shown_where_a_long_reply_is_shortened(
     place: Callable[[Conversation], str], mark: str
@@ -251,9 +255,9 @@ def test_the_mark_is_shown_where_a_long_reply_is_shortened(
 @pytest.mark.parametrize(
     ("finish_reason", "text", "note"),
     [
-        ("cancelled", "Hi", "(stopped: what came is kept, /continue goes on)"),
+        ("cancelled", "Hi", "(stopped: the text so far is kept, /continue for more)"),
         ("cancelled", "", "(stopped before the first word: /regenerate answers it)"),
-        ("length", "Hi", "(cut: /continue goes on)"),
+        ("length", "Hi", "(cut: /continue for more)"),
         ("stop", "Hi", "Hi"),
     ],
 )

@@ -18,7 +18,7 @@ from chatcli.turn import regenerate
 from tests.support.harness import Harness, finish
 
 HUGE = 10**9
-NOT_KEPT, DAMAGED = "tokens are not kept", "tokens are damaged"
+NOT_KEPT, DAMAGED = "tokens were not saved", "tokens are damaged"
 ANOTHER = "Another model began this reply"
 # A field, its value, and what /continue says (None: it goes on).
 RECORDS: list[tuple[str, Any, str | None]] = [
@@ -106,7 +106,7 @@ def test_a_hand_made_record_is_no_surprise(
     chat = harness.chat(name)
     never = threading.Event()
     if refusal is None:
-        assert finish(regenerate.go_on(chat, never)).generated_tokens
+        assert finish(regenerate.continue_reply(chat, never)).generated_tokens
     else:
         with pytest.raises(NothingToRepeat, match=refusal):
             regenerate.cut_reply(chat)

@@ -256,7 +256,7 @@ def test_regenerate_continue_and_branch_see_the_same_images(
         regenerated = finish(regenerate.regenerate(chat, NOT_CANCELLED))
         assert outcome(records[1]) == outcome(regenerated)
         assert regenerated.prefilled_tokens < 6
-        continued = finish(regenerate.go_on(chat, NOT_CANCELLED))
+        continued = finish(regenerate.continue_reply(chat, NOT_CANCELLED))
         assert continued.tokens[:6] == regenerated.tokens
         assert len(continued.tokens) == 12
         chat.session.move_head(chat.conversation.end_of_turn(1))

@@ -175,7 +175,7 @@ def test_an_interrupted_reply_goes_on_as_if_it_never_was(models: Path, tmp_path:
     assert generated == whole[: len(generated)] and generated
     with Harness(models / "qwen3_5", copies, tokens=40 - len(generated)) as harness:
         chat = harness.chat("talk")
-        assert whole == finish(regenerate.go_on(chat, threading.Event())).tokens
+        assert whole == finish(regenerate.continue_reply(chat, threading.Event())).tokens
         assert 2 == len(chat.conversation.children(reply.parent))
 
 

@@ -163,7 +163,7 @@ def test_a_cut_reply_continues_exactly_where_it_stopped(model: Path, tmp_path: P
         cut = harness.say(chat, MESSAGES[1])
     with Harness(model, tmp_path / "cut", tokens=20) as harness:
         chat = harness.chat("talk")
-        continued = finish(regenerate.go_on(chat, threading.Event()))
+        continued = finish(regenerate.continue_reply(chat, threading.Event()))
         reply = chat.conversation.path()[-1]
         assert ("length", 2) == (cut.finish_reason, len(chat.conversation.children(reply.parent)))
     assert whole.tokens == continued.tokens
@@ -178,7 +178,7 @@ def test_a_complete_reply_is_not_continued(model: Path, tmp_path: Path) -> None:
         user = turn.append(chat, MESSAGES[0], (), chat.conversation.head)
         chat.session.append(turn.Message("assistant", "Yes."), user.id, finish_reason="stop")
         with pytest.raises(NothingToRepeat):
-            list(regenerate.go_on(chat, threading.Event()))
+            list(regenerate.continue_reply(chat, threading.Event()))
         assert "Yes." == chat.conversation.path()[-1].message.content
 
 
@@ -190,7 +190,7 @@ def test_the_first_new_word_keeps_the_space_before_it(models: Path, tmp_path: Pa
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0], settle=False)
         for _ in range(23):
-            continued = finish(regenerate.go_on(chat, threading.Event()))
+            continued = finish(regenerate.continue_reply(chat, threading.Event()))
     assert " " in whole.text.strip()
     assert (whole.tokens, whole.text) == (continued.tokens, continued.text)
 
@@ -212,7 +212,7 @@ def continued(model: Path, sessions: Path, *, cache: bool = True, settle: bool =
         chat = harness.chat("talk")
         assert 200 == len(harness.say(chat, MESSAGES[0], settle=settle).tokens)
         chat.sampling = replace(chat.sampling, max_tokens=60)
-        return finish(regenerate.go_on(chat, threading.Event()))
+        return finish(regenerate.continue_reply(chat, threading.Event()))
 
 
 def test_a_cut_reply_goes_on_without_being_run_again(model: Path, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_cut_reply_goes_on_without_being_run_again(model: Path, tmp_path: Path
 def test_a_reply_that_was_cut_again_goes_on_after_a_restart(model: Path, tmp_path: Path) -> None:
     first = continued(model, tmp_path)
     with Harness(model, tmp_path, tokens=20, sampling=ENDLESS) as harness:
-        again = finish(regenerate.go_on(harness.chat("talk"), threading.Event()))
+        again = finish(regenerate.continue_reply(harness.chat("talk"), threading.Event()))
     assert first.tokens == again.tokens[:260]
     assert (280, 20) == (len(again.tokens), again.generated_tokens)
     assert again.prefilled_tokens <= generate.STATE_TOKENS
@@ -246,7 +246,7 @@ def test_without_its_checkpoint_a_cut_reply_is_run_again(model: Path, tmp_path: 
     for path in segment_files(tmp_path):
         path.write_bytes(path.read_bytes()[:-1])
     with Harness(model, tmp_path, tokens=60, sampling=ENDLESS) as harness:
-        record = finish(regenerate.go_on(harness.chat("talk"), threading.Event()))
+        record = finish(regenerate.continue_reply(harness.chat("talk"), threading.Event()))
     assert (0, expected.tokens) == (record.reused_tokens, record.tokens)
     assert record.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
 
@@ -262,7 +262,7 @@ def test_a_long_reply_goes_on_from_where_it_was_settled(digits: Path, tmp_path: 
     (file,) = [path for path in segment_files(tmp_path) if kept[:16] in path.name]
     file.unlink()
     with Harness(digits, tmp_path, tokens=60, sampling=ENDLESS) as harness:
-        record = finish(regenerate.go_on(harness.chat("talk"), threading.Event()))
+        record = finish(regenerate.continue_reply(harness.chat("talk"), threading.Event()))
     assert generate.STATE_TOKENS < record.prefilled_tokens < 100
     assert expected.tokens == record.tokens
 
