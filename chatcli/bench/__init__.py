@@ -1,1 +1,1 @@
-"""Measurements of workloads, against other ways to keep a prompt cache in the same run."""
+"""Measures workloads, and compares with other ways to keep a prompt cache in the same run."""

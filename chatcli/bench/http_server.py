@@ -1,4 +1,4 @@
-"""A server in a child process, with the requests it gets over HTTP on this machine."""
+"""Runs a server in a child process and sends it HTTP requests."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ HOST = "127.0.0.1"
 READY_TIMEOUT_SECONDS = 900.0
 RESPONSE_TIMEOUT_SECONDS = 3600.0
 PROBE_TIMEOUT_SECONDS = 5.0
-# Before a server is killed: some write their caches when they end.
+# How long a server may take to end before it is killed, because some write their caches then.
 GRACE_SECONDS = 60.0
 POLL_SECONDS = 0.05
 MAX_MESSAGE_LETTERS = 300
 LOG_TAIL_BYTES = 8192
 
-# Parts of lines that servers log when all is well: mlx-lm's may say that it listens after its model failed.
+# Lines with these texts are not errors. mlx-lm's server may say that it listens after its model failed.
 ROUTINE = (" HTTP/1.", " - INFO - ")
-# The health of mlx-lm's server, which goes on without a model that it could not load.
+# mlx-lm's server keeps running without a model that it could not load.
 MODEL_UNAVAILABLE = b'"unavailable"'
 
-# Whatever proxy is set is not for this machine.
+# Requests to this machine use no proxy.
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 Event = Mapping[str, Any]
-# Returns the command that serves at a port.
+# Returns the command that serves on a port.
 Command = Callable[[int], Sequence[str]]
 
 
 class Server:
-    """Runs until `close`; Ctrl-C reaches it too."""
+    """A server that runs until `close`. Ctrl-C reaches it too."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Server:
         ready_timeout: float = READY_TIMEOUT_SECONDS,
         grace: float = GRACE_SECONDS,
     ) -> None:
-        """Start it and wait until it answers a GET of `ready`. Raises `ChatcliError` if it does not.
+        """Start it and wait until it answers GET `ready`. Raises `ChatcliError` if it does not.
 
-        `grace` is how many seconds it may take to end; 0: it is killed at once.
+        `grace` is how many seconds it may take to end; 0: kill it at once.
         """
         self._name, self._grace = name, grace
         with socket.socket() as listener:
@@ -95,7 +95,7 @@ class Server:
             return json.load(response)
 
     def stream(self, path: str, body: Event) -> Iterator[Event]:
-        """The events that answer a request, each as it comes. Raises `ChatcliError`."""
+        """Yield the events of a response as they arrive. Raises `ChatcliError`."""
         with self._response(path, body) as response:
             for line in response:
                 field, _, value = line.strip().partition(b":")
@@ -106,7 +106,7 @@ class Server:
                     raise self._error(f"gave up: {message_of(value)}")
                 if field == b"data":
                     yield json.loads(value)
-        raise self._error("broke off an answer")
+        raise self._error("did not finish an answer")
 
     @contextlib.contextmanager
     def _response(self, path: str, body: Event | None) -> Iterator[Any]:
@@ -119,10 +119,10 @@ class Server:
         except urllib.error.HTTPError as error:
             raise self._error(f"refused {path}: {message_of(error.read())}") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise self._error(f"broke off an answer ({error or type(error).__name__})") from error
+            raise self._error(f"did not finish an answer ({error or type(error).__name__})") from error
 
     def close(self) -> None:
-        """Terminate it, and kill it after the grace time."""
+        """Terminate it, and kill it after the grace period."""
         if self._grace:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -132,24 +132,24 @@ class Server:
         self._log.close()
 
     def _error(self, what: str) -> ChatcliError:
-        """With the last line of the server's log that is neither a request nor mere information."""
-        # pread moves no offset: the server goes on writing there.
+        """An error with the last line of the server's log that is neither a request nor just information."""
+        # pread does not move the offset at which the server keeps writing.
         handle = self._log.fileno()
         data = os.pread(handle, LOG_TAIL_BYTES, max(os.fstat(handle).st_size - LOG_TAIL_BYTES, 0))
         lines = data.decode(errors="replace").splitlines()
         lines = [line for line in lines if line.strip() and not any(part in line for part in ROUTINE)]
-        quoted = f" Its last words: {shorten(lines[-1], MAX_MESSAGE_LETTERS)}" if lines else ""
+        quoted = f" Its log ends: {shorten(lines[-1], MAX_MESSAGE_LETTERS)}" if lines else ""
         command = shlex.join(self._command)
-        return ChatcliError(f"{self._name} {what}.{quoted} Try it by itself: {command}")
+        return ChatcliError(f"{self._name} {what}.{quoted} Try it alone: {command}")
 
 
 def message_of(data: bytes) -> str:
-    """The reason in an error response, in whichever field it is given."""
+    """The reason in an error response, from whichever field has it."""
     try:
         event: Any = json.loads(data)
     except ValueError:
         event = data.decode(errors="replace")
     while isinstance(event, dict):
         values = (event.get(key) for key in ("error", "message", "detail"))
-        event = next((value for value in values if value), "no reason was given")
+        event = next((value for value in values if value), "without a reason")
     return shorten(str(event), MAX_MESSAGE_LETTERS).rstrip(".")

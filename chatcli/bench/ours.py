@@ -1,4 +1,4 @@
-"""chatcli as a contender: the turns that its shell takes, without the shell."""
+"""chatcli as a contender: takes turns as its shell does, without the shell."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import turn
 from chatcli.turn.prompt import TurnContext
 
-# As where nobody has set it.
+# The default.
 RECOMPUTE_SECONDS = float(str(DEFAULT_VALUES["recompute_seconds"]))
 
 
 class MeasuredCheckpoints(Checkpoints):
-    """Checkpoints that note the time of each generated token, and the memory they hold."""
+    """Checkpoints that record the time of each generated token and their memory."""
 
     times: list[float]
 
@@ -43,7 +43,7 @@ class MeasuredCheckpoints(Checkpoints):
             yield token
 
     def nbytes(self) -> int:
-        """The live cache and the snapshots, in bytes: a shared array counts once."""
+        """The size of the live cache and the snapshots in bytes. A shared array counts once."""
         holders = [*self.live.cache, *self.live.snapshots.values()]
         arrays = {id(array): array.nbytes for each in holders for array in arrays_in(each)}
         return sum(arrays.values())
@@ -76,7 +76,7 @@ class Chatcli(Contender):
         self._start()
 
     def _start(self) -> None:
-        """What a new process does with the folder as it is."""
+        """Start as a new process does with this folder."""
         self._store = SegmentStore(self._folder, self.loaded.fingerprint, recompute_seconds=RECOMPUTE_SECONDS)
         self._checkpoints = MeasuredCheckpoints(self._worker, self.loaded, self._store)
 
@@ -109,7 +109,7 @@ class Chatcli(Contender):
         )
 
     def go_on_from(self, request: Query, script: Script) -> tuple[OpenSession, TurnContext]:
-        """The session with the path that the request goes on from, or a new one, with its head there."""
+        """The session whose path the request continues, with its head there, or a new session."""
         path = request.user_messages[:-1]
         holders = (opened for opened in self._sessions if path and path in opened.heads)
         opened = next(holders, None)
@@ -128,14 +128,14 @@ class Chatcli(Contender):
         return TurnContext(session, opened.template, self._checkpoints, sampling)
 
     def _settle(self, context: TurnContext) -> tuple[int, float]:
-        """The tokens that were run for the reply as history shows it, and the seconds."""
+        """Settle the reply. Returns the tokens run and the seconds."""
         began = time.perf_counter()
         events = list(turn.settle(context, self._never))
         tokens = sum(event.tokens for event in events if isinstance(event, Settled))
         return tokens, time.perf_counter() - began
 
     def reopen(self, ahead: bool) -> None:
-        """A new process opens the sessions; `ahead`: it restores the last one before anyone has typed."""
+        """Reopen the sessions as a new process; `ahead`: restore the last one before anything is typed."""
         self._stop()
         self._start()
         folder = SessionFolder(self._folder)

@@ -1,8 +1,8 @@
-"""Contenders that are mlx-lm's own ways to reuse a prompt cache, in this process.
+"""The contenders that use mlx-lm's own ways to reuse a prompt cache, in this process.
 
-`NoReuse` prefills every prompt. `MlxLmServer` is mlx-lm's server: its `LRUPromptCache`, driven with the
-segments that it cuts a prompt into. `MlxLmFile` saves a prompt cache after each reply and trims it to
-the next prompt.
+`NoReuse` prefills every prompt. `MlxLmServer` uses the `LRUPromptCache` of mlx-lm's server with the segments
+into which the server divides a prompt. `MlxLmFile` saves a prompt cache after each reply and trims it to the
+next prompt.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from chatcli.store.segments.token_path import common_prefix
 from chatcli.threads.mlx_thread import Worker
 
 Cache = list[Any]
-# How far from a prompt's end mlx-lm's server looks for the thinking token.
+# How many tokens from a prompt's end mlx-lm's server looks for the thinking token.
 THINK_START_TAIL_TOKENS = 11
 
 
 class Peer(Contender):
-    """What the peers share: how a request becomes tokens, and tokens a reply, on the model's thread."""
+    """What the peers share: rendering a request and generating the reply, on the model's thread."""
 
     def ask(self, request: Query, script: Script) -> Answer:
         return self._worker.call(self._ask, request, script)
@@ -59,7 +59,7 @@ class Peer(Contender):
     def _answer(
         self, script: Script, began: float, times: list[float], prompt_tokens: int, **fields: Any
     ) -> Answer:
-        """The answer to a request that came at `began`; `fields` are the answer's other fields."""
+        """The answer to a request that came at `began`; `fields` are its other fields."""
         after_seconds = time.perf_counter() - times[-1]
         greedy = self.loaded.model.greedy(script.ids)
         first = times[0] - began
@@ -68,7 +68,7 @@ class Peer(Contender):
 
 
 class NoReuse(Peer):
-    """Every prompt is prefilled from its first token."""
+    """Prefills every prompt from its first token."""
 
     name = "no reuse"
 
@@ -81,7 +81,7 @@ class NoReuse(Peer):
 
 
 class MlxLmFile(Peer):
-    """One prompt cache, saved whole after each reply and loaded when it is not in memory."""
+    """One prompt cache, saved whole after each reply and loaded if it is not in memory."""
 
     name = "mlx-lm, a file each turn"
 
@@ -97,7 +97,7 @@ class MlxLmFile(Peer):
         cache, reused = self._trimmed_cache(tokens)
         times = self._generate(tokens[reused:], cache, script)
         self._cache = cache
-        # A cache without offsets cannot be trimmed; it has been run on every token.
+        # A cache without offsets cannot be trimmed, and has been run on every token.
         offset = next((leaf.offset for leaf in cache if hasattr(leaf, "offset")), None)
         self._cached_tokens = [*tokens, *script.ids][:offset]
         mlx_cache.save_prompt_cache(str(self._path), cache)
@@ -127,7 +127,7 @@ class MlxLmFile(Peer):
         return self._cache, shared
 
     def reopen(self, ahead: bool) -> None:
-        # `_cached_tokens` stays: a real program would have saved them beside the file.
+        # `_cached_tokens` stays, because a real program would have saved them beside the file.
         self._cache = self._worker.call(self._load) if ahead else None
 
     def _load(self) -> Cache:
@@ -141,7 +141,7 @@ class MlxLmFile(Peer):
 
 
 class MlxLmServer(Peer):
-    """mlx-lm's server without its HTTP: in memory only."""
+    """mlx-lm's server without HTTP, in memory only."""
 
     name = "mlx-lm's server"
 
@@ -184,7 +184,7 @@ class MlxLmServer(Peer):
         cache: Cache | None,
         script: Script,
     ) -> Iterator[float]:
-        """Run the segments in a batch of one, keeping the cache at each end as the server does.
+        """Run the segments in a batch of one, and keep the cache at each end as the server does.
 
         Yields the time of each generated token.
         """

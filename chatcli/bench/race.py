@@ -1,7 +1,6 @@
-"""Puts the same requests to everything that a benchmark compares, taking turns at being first.
+"""Sends the same requests to all contenders of a benchmark, each being first in turn.
 
-All contenders get the same conversations: a path of user messages, to each of which the model replies
-what the script says.
+All contenders get the same conversations: user messages to which the model replies as the script says.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from chatcli.threads.mlx_thread import Worker
 
 T = TypeVar("T")
 
-# Called with the number of answers so far, the number of all, and what was answered by whom.
+# Called with the number of answers so far, their total, and a text about the last answer.
 Progress = Callable[[int, int, str], None]
 
 
@@ -38,13 +37,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class Query:
-    """A conversation up to a message that is to be answered: its user messages, oldest first."""
+    """A conversation up to the message to answer: its user messages, oldest first."""
 
     system: str
     user_messages: tuple[str, ...]
 
     def messages(self, script: Script) -> list[dict[str, str]]:
-        """The chat template's input: every user message but the last is followed by the script's reply."""
+        """The chat template's input: the script's reply follows every user message except the last."""
         messages = [{"role": "system", "content": self.system}]
         for text in self.user_messages:
             messages.append({"role": "user", "content": text})
@@ -54,14 +53,14 @@ class Query:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request took, in tokens, seconds and bytes.
+    """The cost of a request in tokens, seconds and bytes.
 
-    `time_to_first_token` counts from the request, `gaps` are the times between tokens, `after_seconds`
-    runs from the last token until the next request could be taken. `ahead_tokens` were run in that time.
-    `greedy` is what the model itself would have generated at each token of the script.
-    `opening_seconds` runs from a new process's start until it could take this request.
-    `memory_bytes` is what caches hold afterwards, `disk_bytes` what lies on disk, `written_bytes` what
-    this request wrote. `typeahead_tokens` were run while the message was typed, and are not reused.
+    `time_to_first_token` counts from the request, `gaps` are the times between tokens, `after_seconds` is the
+    time from the last token until the next request could be taken. `ahead_tokens` were run in that time.
+    `greedy` is what the model itself would have generated at each token of the script. `opening_seconds` is
+    the time from a new process's start until it could take this request. `memory_bytes` is the size of the
+    caches afterwards, `disk_bytes` that of the files, `written_bytes` what this request wrote.
+    `typeahead_tokens` were run while the message was typed, and do not count as reused.
     """
 
     prompt_tokens: int
@@ -83,12 +82,12 @@ class Answer:
 
     @property
     def generation_seconds(self) -> float:
-        """From the first token to the last."""
+        """The time from the first token to the last."""
         return sum(self.gaps)
 
 
 class Contender:
-    """Answers requests, reusing what it can of those before."""
+    """Answers requests, reusing earlier ones where it can."""
 
     name = ""
 
@@ -97,18 +96,18 @@ class Contender:
         self._worker = worker
 
     def ask(self, request: Query, script: Script) -> Answer:
-        """Answer one request, and do the work that follows a reply."""
+        """Answer a request, and do the work that follows a reply."""
         raise NotImplementedError
 
     def reopen(self, ahead: bool) -> None:
-        """Drop all but the disk, as a new process would.
+        """Drop everything except the disk, as a new process would.
 
-        `ahead`: also do what can be done before the next request is known.
+        `ahead`: also prepare as far as possible before the next request is known.
         """
         self.forget()
 
     def forget(self) -> None:
-        """Drop everything, the disk included."""
+        """Drop everything, including the disk."""
 
     def close(self) -> None:
         """Release processes and files."""
@@ -124,8 +123,8 @@ def gaps(times: Sequence[float]) -> tuple[float, ...]:
 class Step:
     """A labelled request.
 
-    `reopened`: a new process takes it, which has only the disk. `typed`: the process had time to prepare
-    while the message was being typed.
+    `reopened`: a new process takes it, with only the disk. `typed`: the process had time to prepare while the
+    message was typed.
     """
 
     label: str
@@ -136,7 +135,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests in order. `reply` is the length of each reply in tokens, `published` what others report."""
+    """Requests in order. `reply` is the length of each reply in tokens, `published` are others' results."""
 
     name: str
     title: str
@@ -147,7 +146,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Race:
-    """The answers of each contender, by repeat and step. `reference`: whom the others are compared with."""
+    """The answers of each contender, by repeat and step. The others are compared with `reference`."""
 
     steps: Sequence[Step]
     answers: Mapping[str, Sequence[Sequence[Answer]]]
@@ -158,7 +157,7 @@ class Race:
         return [answer for answers in self.answers[name] for answer in answers]
 
     def differing(self, name: str) -> tuple[int, int]:
-        """How many greedy tokens differ from the reference's, and of how many.
+        """How many greedy tokens differ from the reference's, and how many were compared.
 
         Answers without greedy tokens are not compared.
         """
@@ -181,9 +180,9 @@ def race(
     repeats: int,
     progress: Progress,
 ) -> Race:
-    """Every step by every contender, each time another one first; the first contender is the reference.
+    """Run every step with every contender, in rotating order. The first contender is the reference.
 
-    An uncounted request comes before, so that nobody pays for one-time compilation.
+    An uncounted request comes first, so that no contender pays for one-time compilation.
     """
     answers: dict[str, list[list[Answer]]] = {contender.name: [] for contender in contenders}
     for contender in contenders:
@@ -208,6 +207,6 @@ def race(
 
 
 def rotated(items: Sequence[T], by: int) -> list[T]:
-    """`items` beginning at another place."""
+    """`items` rotated by `by` places."""
     first = by % len(items)
     return [*items[first:], *items[:first]]

@@ -1,6 +1,6 @@
-"""A finished race as tables and as JSON: reuse, time and cost of each contender.
+"""Presents a finished race as tables and JSON: reuse, time and cost of each contender.
 
-"All but the first" leaves out the first request of each repeat, for which nothing is cached yet.
+"All but the first" omits the first request of each repeat, for which nothing is cached yet.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from chatcli.commands.results import Table
 from chatcli.text import file_size, percent
 
 REPORTED_TURNS = (1, 5, 10, 15, 20, 30, 40)
-# Wider headings would take a table beyond 80 columns.
+# Wider headings would make a table wider than 80 columns.
 HEADING_WIDTH = 10
 NO_VALUE = "–"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A race that was run, over what and with which model."""
+    """A finished race, its workload and its model."""
 
     workload: Workload
     model: str
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Share:
-    """Prompt tokens that were reused, of how many, and their ratio (None: of none)."""
+    """How many of a number of prompt tokens were reused, and their ratio (None: no tokens)."""
 
     reused_tokens: int
     prompt_tokens: int
@@ -41,7 +41,7 @@ class Share:
 
     @classmethod
     def of(cls, repeats: Sequence[Sequence[Answer]]) -> Share:
-        """The sums over a repeat's answers, of the repeat that reused least."""
+        """The sums over the answers of the repeat that reused least."""
         shares = []
         for answers in repeats:
             reused = sum(each.reused_tokens for each in answers)
@@ -57,12 +57,12 @@ class Share:
 
 @dataclass(frozen=True)
 class Standing:
-    """One contender's numbers, in seconds, bytes and tokens. None: no request to take it from.
+    """One contender's numbers, in seconds, bytes and tokens. None: there was no such request.
 
     `time_to_first_token` is the median over all but the first request; a speedup is the reference's time
     divided by this contender's for the same request. `after_seconds` and `ahead_tokens` are means per
-    request. `memory_bytes` and `disk_bytes` are those at the end of a repeat, `written_bytes` the sum over
-    it; each is the median of the repeats. `greedy_differing` of `greedy_compared` tokens are not the
+    request. `memory_bytes` and `disk_bytes` are measured at the end of a repeat, `written_bytes` is the sum
+    over it; each is the median of the repeats. `greedy_differing` of `greedy_compared` tokens differ from the
     reference's.
     """
 
@@ -86,7 +86,7 @@ def standing(race: Race, name: str) -> Standing:
     firsts = [answer.time_to_first_token for repeat in repeats for answer in repeat[1:]]
 
     def speedup(seconds: Callable[[Answer], float]) -> Spread | None:
-        """Request by request, so that a long one does not outweigh the others."""
+        """The speedup per request, so that a long one does not outweigh the others."""
         speedups = [
             seconds(reference) / seconds(answer)
             for mine, theirs in zip(repeats, race.answers[race.reference], strict=True)
@@ -114,7 +114,7 @@ def standing(race: Race, name: str) -> Standing:
 
 
 def percent_text(ratio: float) -> str:
-    # As a ratio of whole numbers, lest 0.57 be cut to 56.9 %.
+    # Computed with whole numbers, so that 0.57 does not become 56.9 %.
     return percent(round(ratio * 10**9), 10**9, decimals=1)
 
 
@@ -142,7 +142,7 @@ def spread_text(spread: Spread | None) -> str:
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Reuse, time and cost of every contender, then each step."""
+    """Tables of reuse, time and cost of every contender, then of each step."""
     race, workload, reference = outcome.race, outcome.workload, outcome.race.reference
     titled = f"{workload.name}, {outcome.model}: "
     by_name = {name: standing(race, name) for name in race.answers}
@@ -188,14 +188,16 @@ def tables(outcome: Outcome) -> list[Table]:
                 f"{one.greedy_differing:,} of {one.greedy_compared:,}" if one.greedy_compared else NO_VALUE
             ),
         },
-        "Ahead: tokens run after a reply, before the next request, per reply. They are work, too.",
-        f"Differ: greedy tokens that are not those of {reference}.",
+        "Ahead: tokens run between a reply and the next request, per reply. They are work, too.",
+        f"Differ: greedy tokens that differ from those of {reference}.",
     )
 
     def by_step(
         title: str, value: Callable[[Answer], float], text: Callable[[float], str], *, reopened: bool = False
     ) -> Table:
-        """A row per label, a column per contender, in the cells the medians of the steps with that label."""
+        """A table with a row per label and a column per contender; cells are the medians of that label's
+        steps.
+        """
         indices: dict[str, list[int]] = {}
         for index, step in enumerate(race.steps):
             is_shown = workload.name != "turns" or index + 1 in REPORTED_TURNS
@@ -208,7 +210,7 @@ def tables(outcome: Outcome) -> list[Table]:
                 for repeats in race.answers.values()
             )
             rows.append((label, *(text(statistics.median(each)) for each in values)))
-        # Wrapped, so that the cells below set the width of a column.
+        # Wrapped, so that the cells determine the width of a column.
         names = (
             "\n".join(textwrap.wrap(name, HEADING_WIDTH, break_long_words=False)) for name in race.answers
         )
@@ -228,7 +230,7 @@ def tables(outcome: Outcome) -> list[Table]:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Every answer and every summary as plain data: seconds, bytes, tokens. No greedy tokens."""
+    """Every answer and summary as plain data: seconds, bytes, tokens. Without greedy tokens."""
     workload, race = outcome.workload, outcome.race
 
     def answer_json(answer: Answer) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs a workload: the model's replies follow a script, and every contender gets the same requests."""
+"""Runs a workload with every contender, with scripted replies."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ QUICK, USUAL, FULL = range(3)
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure with. `size` is QUICK, USUAL or FULL (as published).
+    """What to measure. `size` is QUICK, USUAL or FULL (as published).
 
-    `only` selects contenders beside the reference by a part of their names; empty: all.
+    `only` selects contenders besides the reference by a part of their names; empty: all.
     """
 
     model: str = POCKET
@@ -47,7 +47,7 @@ class BenchSetup:
     folder: Path
 
 
-# Called with the number of letters to a token, and the plan's size.
+# Called with the letters per token and the plan's size.
 MakeWorkload = Callable[[float, int], Workload]
 WORKLOADS: dict[str, MakeWorkload] = {
     "turns": lambda _, size: workloads.turns((10, 40, 40)[size]),
@@ -90,21 +90,21 @@ def run(
 
 
 def letters_per_token(tokenizer: Any) -> float:
-    """Of the workloads' plain text."""
+    """The average letters per token of the workloads' plain text."""
     text = workloads.long_text(2000)
     return len(text) / len(tokenizer.encode(text, add_special_tokens=False))
 
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder that is removed afterwards."""
+    """A temporary folder, removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
         yield Path(name)
 
 
 @contextlib.contextmanager
 def opened(plan: Plan) -> Iterator[BenchSetup]:
-    """The plan's model, and a folder that is removed afterwards."""
+    """The plan's model, and a temporary folder, removed afterwards."""
     worker = Worker()
     try:
         with temporary_folder() as folder:
@@ -114,13 +114,13 @@ def opened(plan: Plan) -> Iterator[BenchSetup]:
 
 
 def scripted(loaded: LoadedModel, reply: Script) -> LoadedModel:
-    """The model, following a script. Makes an array, so it runs on the worker."""
+    """Make the model follow a script. Creates an array, so it must run on the worker."""
     vocabulary = len(loaded.tokenizer.get_vocab())
     return replace(loaded, model=Scripted(loaded.model, vocabulary, reply.ids))
 
 
 def device() -> str:
-    """What MLX runs on here."""
+    """The device that MLX uses."""
     default = mx.default_device()
     properties = mx.device_info(default) if hasattr(mx, "device_info") else {}
     return str(properties.get("device_name") or default)

@@ -1,7 +1,7 @@
-"""A model that generates a scripted reply, so that every contender holds the same conversation.
+"""A model that generates scripted replies, so that every contender has the same conversation.
 
-The inner model really runs on the real caches. Only the generated tokens follow a script, because a
-conversation could not go on from what a random model generates.
+The inner model really runs, on real caches. Only the generated tokens follow a script, because a random
+model's replies could not be continued.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Model, ModelArgs = classes(__file__)
 class Scripted(nn.Module):  # type: ignore[misc]
     """`inner` with one change: after each token of the script, the script's next token is the likeliest.
 
-    After any other token the script begins. All other logits keep the inner model's values, so that
-    logprobs show whether two caches are the same.
+    After any other token the script starts. All other logits keep the inner model's values, so that logprobs
+    show whether two caches are equal.
     """
 
     def __init__(self, inner: Any, vocabulary: int, script_ids: Sequence[int]) -> None:
-        """`script_ids` has no id twice. Logits beyond the `vocabulary` ids are cut off."""
-        assert len(set(script_ids)) == len(script_ids), "each token has one successor"
+        """`script_ids` must be distinct. Logits beyond the `vocabulary` ids are cut off."""
+        assert len(set(script_ids)) == len(script_ids), "each token must have one successor"
         super().__init__()
         self.inner = inner
         self._vocabulary = vocabulary
@@ -62,7 +62,7 @@ class Scripted(nn.Module):  # type: ignore[misc]
     def greedy(self, script_ids: Sequence[int]) -> list[int]:
         """The inner model's argmax before each token of the script, since the last call.
 
-        The first one follows the prompt's last token, which is run alone as each of `script_ids` is.
+        The first one follows the prompt's last token, which is run alone like each of `script_ids`.
         """
         single = [
             (run.item(), choice.item())
@@ -76,7 +76,7 @@ class Scripted(nn.Module):  # type: ignore[misc]
 
 
 def _successors(vocabulary: int, script_ids: Sequence[int]) -> mx.array:
-    """By each token the one that the script has next."""
+    """For each token, its successor in the script."""
     successors = [script_ids[0]] * vocabulary
     for token, successor in zip(script_ids, [*script_ids[1:], script_ids[0]], strict=True):
         successors[token] = successor
@@ -84,13 +84,13 @@ def _successors(vocabulary: int, script_ids: Sequence[int]) -> mx.array:
 
 
 def _follow(logits: mx.array, tokens: mx.array) -> mx.array:
-    """Logits of which `tokens` are the likeliest."""
+    """Change logits so that `tokens` are the likeliest."""
     is_next = mx.arange(logits.shape[-1]) == tokens[..., None]
     return mx.where(is_next, logits.max(axis=-1, keepdims=True) + 1, logits)
 
 
 def write_code(folder: Path, vocabulary: int, script_ids: Sequence[int]) -> None:
-    """Have the model in `folder` follow a script in every process that loads it with its own code."""
+    """Make the model in `folder` follow a script in every process that loads it with its own code."""
     path = folder / "config.json"
     config = json.loads(path.read_text())
     config |= {"model_file": CODE_NAME, "script": list(script_ids), "script_vocabulary": vocabulary}
@@ -99,7 +99,7 @@ def write_code(folder: Path, vocabulary: int, script_ids: Sequence[int]) -> None
 
 
 def classes(code_file: str) -> tuple[type, type]:
-    """The model's classes for `CODE`, which lies beside the configuration."""
+    """The model's classes for `CODE`, a file beside the configuration."""
     config = json.loads(Path(code_file).with_name("config.json").read_text())
     vocabulary, script_ids = config["script_vocabulary"], config["script"]
     base, arguments = _get_classes(config)
@@ -107,7 +107,7 @@ def classes(code_file: str) -> tuple[type, type]:
     class Model(base):  # type: ignore[misc, valid-type]
         def __init__(self, args: Any) -> None:
             super().__init__(args)
-            # An underscore, or it would be a weight.
+            # With an underscore, because it would otherwise be a weight.
             self._next = _successors(vocabulary, script_ids)
 
         def __call__(self, inputs: Any, cache: Any = None, **options: Any) -> Any:
@@ -119,7 +119,7 @@ def classes(code_file: str) -> tuple[type, type]:
 
 @dataclass(frozen=True)
 class Script:
-    """What the model generates, `ids`, and the text of it that history keeps, `reply`."""
+    """`ids` are what the model generates, `reply` is the text that history keeps."""
 
     ids: list[int]
     reply: str
@@ -129,16 +129,16 @@ class Script:
 
 
 def script(tokenizer: Any, reply_tokens: int, thinking_tokens: int = 12, **options: Any) -> Script:
-    """Thinking, where the template has any, then a reply of `reply_tokens`, then the end of turn.
+    """Thinking, if the template has any, then a reply of `reply_tokens`, then the end of turn.
 
-    The reply is made of words that are one token each in any context, none of them twice.
-    `options` are the template's. Raises `ModelBroken` for a tokenizer that has not enough of them.
+    The reply consists of distinct words that are one token each in any context. `options` are the template's.
+    Raises `ModelBroken` for a tokenizer without enough such words.
     """
     letters = list(_single_tokens(tokenizer, LETTER))
     thinking, spare = letters[:thinking_tokens], letters[thinking_tokens:]
     reply = [*spare[:1], *_single_tokens(tokenizer, WORD), *spare[1:]][:reply_tokens]
     text = tokenizer.decode(reply)
-    # The template must render the reply as the very tokens that were generated.
+    # The template must render the reply as exactly the generated tokens.
     history = [USER_MESSAGE, {"role": "assistant", "content": text}, USER_MESSAGE]
     rendered = render(tokenizer, history, **options)
     starts = range(len(rendered) - len(reply) + 1)
@@ -151,7 +151,7 @@ def script(tokenizer: Any, reply_tokens: int, thinking_tokens: int = 12, **optio
 
 
 def _single_tokens(tokenizer: Any, pattern: re.Pattern[str]) -> Iterator[int]:
-    """Tokens whose text matches `pattern` and is encoded as this one token."""
+    """Tokens whose text matches `pattern` and is encoded as that one token."""
     for token in sorted(tokenizer.get_vocab().values()):
         text = tokenizer.decode([token])
         if pattern.fullmatch(text) and tokenizer.encode(text, add_special_tokens=False) == [token]:
@@ -159,7 +159,7 @@ def _single_tokens(tokenizer: Any, pattern: re.Pattern[str]) -> Iterator[int]:
 
 
 def _with_think_tags(tokenizer: Any, thinking: list[int], **options: Any) -> list[int]:
-    """The thinking with the tags that the generation prompt leaves to the model."""
+    """The thinking, with the tags that the model must write itself."""
     if not tokenizer.has_thinking or tokenizer.think_start not in str(tokenizer.chat_template):
         return []
     prompt = render(tokenizer, [USER_MESSAGE], **options)
@@ -173,7 +173,7 @@ def _with_think_tags(tokenizer: Any, thinking: list[int], **options: Any) -> lis
 
 
 def render(tokenizer: Any, messages: Sequence[dict[str, str]], **options: Any) -> list[int]:
-    """Messages as token ids, the generation prompt included."""
+    """Messages as token ids, including the generation prompt."""
     text = tokenizer.apply_chat_template(
         list(messages), tokenize=False, add_generation_prompt=True, **options
     )

@@ -1,8 +1,9 @@
-"""`chatcli serve` beside mlx-lm's own server, over HTTP as their clients ask them, in one run.
+"""Compares `chatcli serve` with mlx-lm's server over HTTP, in one run.
 
-Each is a process of its own with the same model at temperature 0, which is told what to say as in the other
-benchmarks: 12 tokens of thinking, a reply, and the end. A conversation goes on with what the server itself
-replied. `least` is what a prompt has that no history had: what has to be run whatever is cached.
+Each server is a process with the same model at temperature 0 and scripted replies, as in the other
+benchmarks: 12 tokens of thinking, a reply, and the end. A conversation continues with what the server itself
+replied. `least` is the number of tokens that no earlier prompt contained, which must be run whatever is
+cached.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ CHAT_PATH, HEALTH_PATH = "/v1/chat/completions", "/health"
 OURS, UNCACHED, PEER = "chatcli serve", "chatcli serve --no-cache", "mlx-lm's server"
 KILLED = "chatcli serve, killed after each reply"
 CONCURRENCIES = (1, 5, 16)
-# What a tool takes, or a person: a server may run ahead meanwhile.
+# The pause that a tool or a person makes, in which a server may work ahead.
 PAUSE_SECONDS = 0.3
 SETTLE_SECONDS = 60.0
 SHARED_TOKENS, PROMPT_TOKENS = 512, 128
@@ -46,9 +47,11 @@ Messages = list[dict[str, str]]
 
 @dataclass(frozen=True)
 class Size:
-    """How much is asked: tokens and rounds of an agent's prompt, prompts of a shared prefix, turns.
+    """The sizes of the workloads: tokens and rounds of an agent's prompt, prompts with a shared prefix,
+    turns.
 
-    `reply` are the tokens of a reply without its thinking; `shared_reply` is where those of the prompts end.
+    `reply` is the length of a reply in tokens, without thinking; `shared_reply` is that of prompts with a
+    shared prefix.
     """
 
     agentic: tuple[int, int]
@@ -63,7 +66,7 @@ SIZES = (Size((700, 4), 4, 6, 16, 8), Size((2800, 20), 20, 40), Size((28_000, 20
 
 @dataclass(frozen=True)
 class Asked:
-    """What one request took: tokens, seconds, and the text of the reply without thinking."""
+    """The result of one request: tokens, seconds, and the reply's text without thinking."""
 
     prompt: int
     reused: int
@@ -79,7 +82,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Pass:
-    """The requests of one way, and the seconds that all of them took together."""
+    """The requests to one server, and the seconds that they took together."""
 
     way: str
     asked: Sequence[Asked]
@@ -102,12 +105,12 @@ class Outcome:
     model: str
     agentic: list[Pass] = field(default_factory=list)
     turns: list[Pass] = field(default_factory=list)
-    # By concurrency, then cold and warm.
+    # By concurrency; each has cold and warm.
     shared: dict[int, list[tuple[Pass, Pass]]] = field(default_factory=dict)
 
 
 class Serving:
-    """One way of serving a model: started at once, restarted with what it has on disk, ended on leaving."""
+    """One server for a model: started at once, restarted with its files, ended on exit."""
 
     def __init__(self, way: str, model: Path, folder: Path) -> None:
         self.way, self._model, self._folder = way, str(model), folder
@@ -124,7 +127,7 @@ class Serving:
             return [*command, "--model", self._model, "--port", str(port), "--trust-remote-code"]
 
         server = Server(self.way, command, HEALTH_PATH, grace=0 if self.way == KILLED else 20)
-        # What loading and compiling take is nobody's first request.
+        # Loading and compiling must not count as part of a request.
         _ask(server, [{"role": "user", "content": "."}], 4, 0)
         return server
 
@@ -132,7 +135,7 @@ class Serving:
         return _ask(self._server, messages, reply_tokens, least)
 
     def rest(self) -> None:
-        """A pause; where it is killed then, once the reply is settled and on disk."""
+        """Pause; if the server is to be killed, once the reply is settled and on disk."""
         time.sleep(PAUSE_SECONDS)
         if self.way != KILLED:
             return
@@ -175,7 +178,7 @@ def _ask(server: Server, messages: Messages, reply_tokens: int, least: int) -> A
 
 
 def has_text(event: Event) -> bool:
-    """Whether an event brings text, the model's thinking included."""
+    """Whether an event has text, including thinking."""
     return any(
         (choice.get("delta") or {}).get(name)
         for choice in event.get("choices") or ()
@@ -190,9 +193,9 @@ def measure(
     size: Size | None = None,
     concurrencies: Sequence[int] = CONCURRENCIES,
 ) -> Outcome:
-    """Every workload with every way, one way after the other; `size` None is the plan's.
+    """Run every workload with every server, one after the other; `size` None: the plan's.
 
-    `show` gets each table as soon as it is there. Raises `ModelError`, `UsageError` and `ChatcliError`.
+    `show` gets each table as soon as it is ready. Raises `ModelError`, `UsageError` and `ChatcliError`.
     """
     size = size or SIZES[plan.size]
     done, total = 0, 5 + 3 * len(concurrencies)
@@ -236,7 +239,7 @@ def measure(
 
 @contextlib.contextmanager
 def written_model(plan: run.Plan, reply_tokens: int) -> Iterator[tuple[Path, Script, Any]]:
-    """The plan's model in a temporary folder, where it follows a script; that script, and its tokenizer.
+    """The plan's model in a temporary folder, following a script; the script; and the tokenizer.
 
     Raises `ModelError` and `UsageError`.
     """
@@ -248,7 +251,7 @@ def written_model(plan: run.Plan, reply_tokens: int) -> Iterator[tuple[Path, Scr
             config = (folder / "config.json").read_bytes()
             (folder / "config.json").unlink()
             (folder / "config.json").write_bytes(config)
-            # A tokenizer alone: no model stays in this process.
+            # Only the tokenizer: no model stays in this process.
             tokenizer = worker.call(load_tokenizer, folder)
             reply = worker.call(script, tokenizer, reply_tokens)
             write_code(folder, len(tokenizer.get_vocab()), reply.ids)
@@ -260,7 +263,7 @@ def written_model(plan: run.Plan, reply_tokens: int) -> Iterator[tuple[Path, Scr
 
 @contextlib.contextmanager
 def serving(way: str, model: Path) -> Iterator[Serving]:
-    """A server with a folder of its own."""
+    """A server with its own folder."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(run.temporary_folder())
         yield stack.enter_context(contextlib.closing(Serving(way, model, folder)))
@@ -271,7 +274,7 @@ def _messages(system: str, history: Sequence[dict[str, str]], text: str) -> Mess
 
 
 def conversation(server: Serving, tokenizer: Any, request: Query, reply_tokens: int) -> Pass:
-    """The request's user messages one after the other, each after the server's own replies."""
+    """Send the request's user messages one after the other, each after the server's own replies."""
     asked: list[Asked] = []
     history: Messages = []
     began = time.perf_counter()
@@ -287,7 +290,7 @@ def conversation(server: Serving, tokenizer: Any, request: Query, reply_tokens: 
 
 
 def together(server: Serving, prompts: Sequence[Messages], concurrency: int, reply_tokens: int) -> Pass:
-    """All prompts, `concurrency` of them at a time."""
+    """Send all prompts, `concurrency` at a time."""
     began = time.perf_counter()
     with ThreadPoolExecutor(concurrency) as clients:
         asked = list(clients.map(lambda messages: server.ask(messages, reply_tokens, 0), prompts))
@@ -342,7 +345,7 @@ def shared_table(model: str, concurrency: int, ways: Sequence[tuple[Pass, Pass]]
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Every request of every way, without texts."""
+    """Every request to every server, without texts."""
 
     def pass_json(each: Pass) -> dict[str, Any]:
         requests = [

@@ -1,4 +1,4 @@
-"""The published workloads as requests, each with the numbers that were published for it."""
+"""The published workloads as requests, with their published results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USER_MESSAGES = (
     "My sister Ana is a nurse.",
     "What does my sister do?",
 )
-# Repeated to fill a long text; the number keeps two texts apart.
+# Repeated to fill a long text; the number makes texts differ.
 SENTENCE = "On day {} the river was calm, the market opened at nine and Ana bought bread for us. "
 
 
@@ -42,7 +42,7 @@ def turns(count: int, reply: int = 64) -> Workload:
 
 
 def agentic(tokens: int, rounds: int, per_token: float, reply: int = 64) -> Workload:
-    """A long prompt that grows a little each round, as an agent's does with each tool's result."""
+    """A long prompt that grows a little with each round, as an agent's does with each tool result."""
     first = long_text(int(tokens * per_token))
     results = [long_text(int(150 * per_token), 1000 * number) for number in range(1, rounds)]
     texts = [f"Here is what is known.\n{first}", *(f"Result:\n{text}" for text in results)]
@@ -57,7 +57,7 @@ def agentic(tokens: int, rounds: int, per_token: float, reply: int = 64) -> Work
 
 
 def reopen(counts: Sequence[int], reply: int = 64) -> Workload:
-    """After each of `counts` turns: a message to the running process, then to new ones."""
+    """After each of `counts` turns, a message to the running process and then to new ones."""
     texts: list[str] = []
     steps: list[Step] = []
 

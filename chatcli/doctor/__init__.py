@@ -1,1 +1,1 @@
-"""Health checks: each looks at one thing and returns findings."""
+"""Health checks, each of one thing."""

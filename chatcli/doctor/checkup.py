@@ -1,6 +1,6 @@
 """Runs every check of a machine, its settings and its sessions folder, area by area.
 
-An error in a check becomes a finding, and the others go on. MLX is never imported here.
+An error in a check becomes a finding, and the other checks continue. MLX is never imported here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chatcli.settings.values import POCKET, SETTINGS
 from chatcli.text import shorten
 from chatcli.tui.terminal import clipboard
 
-# What a check may raise on a broken machine.
+# The errors that a check may raise on a broken machine.
 CHECK_ERRORS = (OSError, ValueError, ImportError, RuntimeError, subprocess.SubprocessError, ChatcliError)
 PREFIX, NO_SETTINGS = "CHATCLI_", ("API_KEY", "CONFIG", "DEBUG")
 MIN_COLUMNS, MIN_LINES = 60, 15
@@ -30,10 +30,11 @@ MEND = "Fix it with: chatcli config --edit"
 
 @dataclass(frozen=True)
 class Machine:
-    """What is checked. `limit_bytes` is the most that checkpoints may take (None: as the disk allows).
+    """What to check. `limit_bytes` is the most that checkpoints may take (None: as the disk allows).
 
-    `environment_problems` are sentences about what the environment sets. `quick` imports no mlx-lm and
-    parses no transcript. `sessions_flag` is what `--sessions` must say to mean `sessions`, None if nothing.
+    `environment_problems` are sentences about environment variables. With `quick`, mlx-lm is not imported and
+    transcripts are not parsed. `sessions_flag` is the value of `--sessions` that commands need for this
+    folder, if any.
     """
 
     sessions: Path
@@ -49,7 +50,7 @@ class Machine:
 
 
 def areas(machine: Machine) -> Iterator[tuple[str, Iterator[Finding]]]:
-    """Each area's title and its findings. A check runs when its first finding is asked for."""
+    """Each area's title and findings. A check runs when its first finding is requested."""
     checks: dict[str, list[Callable[[], Iterable[Finding]]]] = {
         "versions": [installed.versions],
         "mlx": [installed.mlx, *(() if machine.quick else (installed.mlx_lm,))],
@@ -63,7 +64,7 @@ def areas(machine: Machine) -> Iterator[tuple[str, Iterator[Finding]]]:
 
 
 def run(name: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """The check's findings; an error in it is one too."""
+    """The check's findings, including one for an error in it."""
     try:
         yield from check()
     except CHECK_ERRORS as error:
@@ -72,7 +73,7 @@ def run(name: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
 
 
 def saved(machine: Machine) -> Iterator[Finding]:
-    """The folder, and what is in it where it can be read. Raises `ImportError`, as where numpy is broken."""
+    """The folder, and its contents if it can be read. Raises `ImportError` with a broken NumPy."""
     from chatcli.doctor import disk
     from chatcli.store.sessions.folder import SessionFolder
 
@@ -85,7 +86,7 @@ def saved(machine: Machine) -> Iterator[Finding]:
 
 
 def model(name: str, quick: bool) -> Iterator[Finding]:
-    """Whether the model that is set is here, and unless `quick` what is adapted for its chat template."""
+    """Whether the configured model is here and, unless `quick`, what is adapted for its chat template."""
     from chatcli.errors import ModelNotFound
     from chatcli.model import hub, locate
 
@@ -101,7 +102,7 @@ def model(name: str, quick: bool) -> Iterator[Finding]:
 
 
 def settings(machine: Machine) -> Iterator[Finding]:
-    """What is wrong with the file and the environment. Values are not shown: they may be private."""
+    """Problems in the config file and the environment. Values are not shown, because they may be private."""
     for sentence in machine.remembered.problems.values():
         yield problem("config file", sentence, MEND)
     for sentence in machine.remembered.unknown.values():

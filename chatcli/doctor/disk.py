@@ -1,4 +1,4 @@
-"""Checks the sessions folder: its disk, locks, and what is saved in it. Leaves no file there."""
+"""Checks the sessions folder: its disk, locks, and contents. Leaves no file there."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FIX_FOLDER = "fix its permissions or choose another with --sessions DIR."
 
 
 def folder(path: Path) -> Iterator[Finding]:
-    """Whether sessions can be kept there, and what disk it is on."""
-    # The folder, or the nearest above it that exists and can be looked at.
+    """Whether sessions can be saved there, and its disk."""
+    # The folder, or its nearest parent that exists and can be read.
     existing = next(each for each in (path, *path.absolute().parents) if os.access(each, os.F_OK))
     is_usable = existing.is_dir() and os.access(existing, os.R_OK | os.W_OK | os.X_OK)
     value = str(path) if existing == path else f"{path} (not there yet: the first chat creates it)"
@@ -30,7 +30,7 @@ def folder(path: Path) -> Iterator[Finding]:
         yield ok("folder", value, path=str(path))
     elif existing != path:
         todo = f"{existing} does not allow creating it: {FIX_FOLDER}"
-        yield problem("folder", f"{path} is not there", todo, path=str(path))
+        yield problem("folder", f"{path} does not exist", todo, path=str(path))
     elif path.is_dir():
         yield problem("folder", value, f"It cannot be read and written: {FIX_FOLDER}", path=str(path))
     else:
@@ -49,8 +49,8 @@ def folder(path: Path) -> Iterator[Finding]:
 
 
 def locks(existing: Path) -> Finding:
-    """Whether a lock keeps other processes away, as sessions need it."""
-    # Named as what a killed process leaves, so that it is swept if this one is killed.
+    """Whether a file lock works against other processes, as sessions need."""
+    # Named like an unfinished file, so that it is removed later if this process is killed.
     scratch = existing / f".{uuid.uuid4().hex}{files.UNNAMED}"
     todo = "Two programs in this folder could overwrite each other: " + FIX_FOLDER
     descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.PRIVATE_FILE)
@@ -81,7 +81,7 @@ def sessions(folder: SessionFolder, whole: bool) -> Iterator[Finding]:
 
 
 def checkpoints(sessions: SessionFolder, limit_bytes: int | None) -> Iterator[Finding]:
-    """What they take on disk, of how much, and for how many models. Raises `OSError`."""
+    """Their disk use, its limit, and the number of models. Raises `OSError`."""
     folder = sessions.folder
     if (folder / "kv").exists() and not (folder / "kv").is_dir():
         todo = "Move that file away: nothing can be saved until then."

@@ -1,4 +1,4 @@
-"""What a check found: a status, a short value, what to do."""
+"""What a check found: a status, a short value, and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Status = Literal["ok", "advice", "problem"]
 
 @dataclass(frozen=True)
 class Finding:
-    """`advice` is a sentence that says what to do, empty where there is nothing; `data` is for programs."""
+    """`advice` is a sentence that says what to do, or empty; `data` is for programs."""
 
     name: str
     status: Status

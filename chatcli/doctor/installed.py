@@ -1,4 +1,4 @@
-"""Checks the packages by their records, and MLX in a child process, where a crash is a finding."""
+"""Checks packages by their metadata, and MLX in a child process, so that a crash becomes a finding."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ BACKENDS = {
     "mlx-metal": "",
 }
 LIBRARIES = ("mlx-lm", "transformers", "safetensors", "prompt-toolkit", "rich")
-# The first import after an installation reads hundreds of megabytes, and may compile kernels.
+# The first import after an installation reads hundreds of megabytes and may compile kernels.
 TIMEOUT_SECONDS = 120.0
 MAX_REASON_CHARACTERS = 300
-# The child imports from where this process does, not from its working directory. A crash leaves no core file.
+# The child imports from where this process does, not from the current folder. A crash leaves no core file.
 PREAMBLE = """\
 import sys
 sys.path[:] = sys.argv[1:]
 import resource
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-# mlx-lm would change the limit of open files, and cannot be imported where that fails.
+# mlx-lm changes the limit of open files, and its import fails if that does.
 resource.setrlimit = lambda *_: None
 """
 SIDE = 512
@@ -55,11 +55,11 @@ print(json.dumps({{"device": str(mx.default_device()), "right": right, "info": i
 
 
 class ChildFailed(ChatcliError):
-    """A program failed; the text says how."""
+    """A child process failed; the text says how."""
 
 
 def run_python(code: str, seconds: float) -> str:
-    """The last line that `code` prints in a Python of its own. Raises `ChildFailed`."""
+    """Run `code` in a new Python and return the last line it prints. Raises `ChildFailed`."""
     command = [sys.executable, "-c", PREAMBLE + code, *sys.path]
     try:
         done = subprocess.run(
@@ -82,7 +82,7 @@ def run_python(code: str, seconds: float) -> str:
 
 
 def version(package: str) -> str | None:
-    """The installed version of a package; None: it is not installed, or its record is broken."""
+    """The installed version of a package; None if it is not installed or its metadata is broken."""
     try:
         return metadata.version(package) or None
     except (metadata.PackageNotFoundError, KeyError):
@@ -90,7 +90,7 @@ def version(package: str) -> str | None:
 
 
 def versions() -> Iterator[Finding]:
-    """Python's, ours, and those of the libraries."""
+    """The versions of Python, chatcli and the libraries."""
     value = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     yield ok("Python", value, executable=sys.executable)
     yield ok("chatcli", __version__)
@@ -104,7 +104,7 @@ def versions() -> Iterator[Finding]:
 
 
 def mlx() -> Iterator[Finding]:
-    """MLX's packages, which must fit each other, and whether it computes."""
+    """MLX's packages, which must match, and whether MLX computes."""
     number = version("mlx")
     builds = {name: build for name in BACKENDS if (build := version(name)) is not None}
     extra = next((BACKENDS[name] for name in builds if BACKENDS[name]), "cpu")
@@ -131,7 +131,7 @@ def mlx() -> Iterator[Finding]:
         todo = f"Install it again: {pip(f'install --force-reinstall {package}')}"
         yield problem("device", f"MLX does not work: {error}", todo)
         return
-    # The device, its memory, and how much of it MLX is advised to use, where it says so.
+    # The device, its memory, and how much of it MLX should use, if it says so.
     info = probed["info"]
     total = info.get("memory_size") or info.get("total_memory")
     limit = info.get("max_recommended_working_set_size")
@@ -161,7 +161,7 @@ def mlx_lm() -> Iterator[Finding]:
 
 
 def chat_template(folder: Path) -> Iterator[Finding]:
-    """What is adapted for the chat template of the model in a folder. Raises `ChildFailed`."""
+    """What is adapted for a model's chat template. Raises `ChildFailed`."""
     program = f"""
 import json, pathlib
 from mlx_lm.tokenizer_utils import load

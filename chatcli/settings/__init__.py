@@ -1,1 +1,1 @@
-"""Settings: their values, and the config file that remembers them."""
+"""Settings: their declarations, their values, and the config file."""

@@ -1,7 +1,7 @@
-"""The config file: a TOML file that remembers settings.
+"""The config file: a TOML file of settings.
 
-tomlkit keeps comments, order and what a newer version wrote. It takes a while to import, so that is
-done only where there is a file to read or to write.
+tomlkit keeps comments, order and unknown keys. It is slow to import, so it is imported only if there is a
+file to read or write.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 MODELS = "models"
-ALIASED_MODEL = Text("The model that an alias stands for.")
+ALIASED_MODEL = Text("The model that an alias means.")
 MAX_BYTES = 1_000_000
 FIRST_LINES = """\
-# Settings of chatcli. An option on the command line and a CHATCLI_… variable override them.
-# `chatcli config` shows what applies.
+# Settings of chatcli. Command-line options and CHATCLI_… variables override them.
+# `chatcli config` shows the current values.
 """
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """What the file says: values by key, aliases of models, and sentences about the rest of it.
+    """The file's contents: values by key, aliases of models, and sentences about everything else.
 
-    `unknown` may come from a newer version; `problems` keep a run from starting.
+    `unknown` may come from a newer version; `problems` prevent a run.
     """
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Remembered:
 
 
 def read(path: Path) -> Remembered:
-    """What the file at `path` says; nothing where there is none. Never raises for its contents."""
+    """Read the file at `path`; empty if there is none. Never raises for its contents."""
     try:
         text = _text(path)
         entries = _parse(path, text).unwrap() if text.strip() else {}
@@ -58,7 +58,9 @@ def read(path: Path) -> Remembered:
             _read_aliases(remembered, path, value)
         elif key not in SETTINGS:
             name = shorten(key, 40)
-            remembered.unknown[key] = f"{path} sets '{name}', which is not known here{_did_you_mean(key)}."
+            remembered.unknown[key] = (
+                f"{path} sets '{name}', which this version does not know{_did_you_mean(key)}."
+            )
         else:
             try:
                 remembered.values[key] = SETTINGS[key].check(value, f"In {path}, {key}")
@@ -66,7 +68,7 @@ def read(path: Path) -> Remembered:
                 remembered.problems[key] = str(error)
             else:
                 if isinstance(SETTINGS[key], Folder):
-                    # It is relative to the file, wherever chatcli runs.
+                    # It is relative to the file, not to the current folder.
                     remembered.values[key] = str(path.parent / Path(value).expanduser())
     return remembered
 
@@ -87,7 +89,7 @@ def _read_aliases(remembered: Remembered, path: Path, table: Any) -> None:
 
 
 def key_of(given: str) -> str:
-    """A key as the file spells it: temp, top_p (or top-p), models.NAME. Raises `UsageError`."""
+    """A key in the file's spelling: temp, top_p (also for top-p), models.NAME. Raises `UsageError`."""
     table, dot, alias = given.partition(".")
     if dot and table == MODELS:
         if problem := _alias_problem(alias):
@@ -102,7 +104,7 @@ def key_of(given: str) -> str:
 
 
 def setting_of(key: str) -> Setting:
-    """The declaration of what `key_of` gives."""
+    """The declaration of a key from `key_of`."""
     return ALIASED_MODEL if key.startswith(f"{MODELS}.") else SETTINGS[key]
 
 
@@ -118,7 +120,7 @@ def _alias_problem(alias: str) -> str | None:
 
 
 def _text(path: Path) -> str:
-    """The file's text, empty where there is none. Raises `UsageError`."""
+    """The file's text; empty if there is no file. Raises `UsageError`."""
     data = _bytes(path)
     try:
         return data.decode("utf-8-sig")
@@ -140,7 +142,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _parse(path: Path, text: str) -> TOMLDocument:
-    """Raises `UsageError` with the line that is not TOML."""
+    """Parse TOML. Raises `UsageError` with the line of an error."""
     import tomlkit
     from tomlkit.exceptions import ParseError
 
@@ -155,9 +157,9 @@ def _parse(path: Path, text: str) -> TOMLDocument:
 
 
 def change(path: Path, key: str, value: Value | None) -> bool:
-    """Set `key` in the file, or take it out (None). Returns whether it was there.
+    """Set `key` in the file, or remove it (None). Returns whether it was there.
 
-    The rest stays as it is, comments too. Raises `UsageError` or `FolderError`.
+    Everything else, including comments, stays. Raises `UsageError` or `FolderError`.
     """
     if value is None and not _bytes(path):
         return False
@@ -185,23 +187,23 @@ def change(path: Path, key: str, value: Value | None) -> bool:
 
 
 def text_to_edit(path: Path) -> str:
-    """The file as a person edits it: where it is empty, every setting as a comment."""
+    """The file's text for an editor. For an empty file, every setting is listed as a comment."""
     known = [f"# {key} = …  {setting.full_help} ({setting.wants})" for key, setting in SETTINGS.items()]
     aliases = ["", "# [models]", f'# fast = "{EXAMPLE_MODEL}"', ""]
-    # What is not UTF-8 is replaced, so that it can be mended.
+    # Bytes that are not UTF-8 are replaced, so that the file can be repaired.
     text = _bytes(path).decode("utf-8-sig", "replace")
     return text or FIRST_LINES + "\n" + "\n".join(known + aliases)
 
 
 def write(path: Path, text: str) -> None:
-    """Put `text` in the place of the file, whole or not at all. Raises `FolderError`."""
+    """Replace the file by `text`, atomically. Raises `FolderError`."""
     with _locked(path) as real:
         _replace(real, text)
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[Path]:
-    """The file behind links, in a folder that exists from now on, locked against other processes."""
+    """Resolve links, create the folder, and lock the file against other processes."""
     with files.explained(f"write the settings to {path}"):
         real = path.resolve()
         files.make_private(real.parent)

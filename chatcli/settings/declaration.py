@@ -1,7 +1,7 @@
-"""How a setting is declared: its type and bounds, its help, and everywhere that it may be set.
+"""Declares settings: type and bounds, help, and where each may be set.
 
-A declaration annotates a field of `values`. The config file, the environment, the flags, `/set`,
-generation_config.json and the saved session all parse, check and describe values with it.
+A declaration annotates a field in `values`. The config file, the environment, flags, `/set`,
+generation_config.json and saved sessions all use it to parse, check and describe values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from chatcli.errors import UsageError
 from chatcli.text import shorten
 
-# A value as TOML holds it.
+# A value as TOML represents it.
 Value = str | int | float | bool | list[str]
 
 SWITCH_WORDS = {
@@ -36,14 +36,14 @@ TOKEN_BIAS = re.compile(r"\s*(\d{1,9})\s*:\s*([-+]?\d+(?:\.\d+)?)\s*")
 class Setting(ABC):
     """A setting, which the config file, a CHATCLI_… variable and a flag can set.
 
-    `help` is the flag's, whose `full_help` says too what holds where nothing sets it, `unset`, if there is no
-    default. `generation_config` is its name in the file in which a model's makers say how to sample.
-    `short`, `metavar` and `section` (a heading in the help) are the flag's too.
+    `help` is the flag's help; `full_help` adds `unset`, the effect without a value, if there is no default.
+    `generation_config` is the setting's name in a model's generation_config.json. `short`, `metavar` and
+    `section` (a heading in the help) are for the flag.
     """
 
-    # What Typer makes of the flag's words.
+    # The type to which Typer converts the flag's value.
     flag_type: ClassVar[Any] = str
-    # What stands for a value in the help, if there is no `metavar`.
+    # The placeholder for a value in the help, if there is no `metavar`.
     placeholder: ClassVar[str] = "TEXT"
 
     help: str
@@ -66,29 +66,29 @@ class Setting(ABC):
     @property
     @abstractmethod
     def wants(self) -> str:
-        """The values that are allowed, for messages."""
+        """The allowed values, for messages."""
 
     @abstractmethod
     def parse(self, given: Any) -> Value:
-        """A word, or an allowed value, as the file keeps it. Raises `ValueError`."""
+        """Convert a word or an allowed value to the file's form. Raises `ValueError`."""
 
     @abstractmethod
     def holds(self, value: Any) -> bool:
-        """Whether a value that TOML, JSON or Typer has parsed is allowed."""
+        """Whether a value parsed by TOML, JSON or Typer is allowed."""
 
     def load(self, value: Any) -> Any:
-        """What `Settings` holds for a value that the file keeps."""
+        """Convert a value from the file's form to that of `Settings`."""
         return value
 
     def check(self, value: Any, where: str) -> Value:
-        """`value` as the file keeps it. Raises `UsageError`, which names `where` it was given."""
+        """`value` in the file's form. Raises `UsageError` with `where` the value was given."""
         if not self.holds(value):
             given = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
             raise UsageError(f"{where} must be {self.wants}, not '{shorten(given, 40)}'.")
         return self.parse(value)
 
     def check_word(self, word: str, where: str) -> Value:
-        """`check` for a word of the command line, the environment or `/set`."""
+        """`check` for a word from the command line, the environment or `/set`."""
         try:
             value = self.parse(word)
         except ValueError:
@@ -130,7 +130,7 @@ class Texts(Setting):
 
     def holds(self, value: Any) -> bool:
         texts = [value] if isinstance(value, str) else value
-        # A text may be a line break alone.
+        # A text may be just a line break.
         return (
             isinstance(texts, list)
             and bool(texts)
@@ -177,7 +177,7 @@ class Switch(Setting):
 
 @dataclass(frozen=True)
 class Float(Setting):
-    """A finite number from `min` to `max`, both included; None: no bound."""
+    """A finite number from `min` to `max`, both inclusive; None: no bound."""
 
     placeholder = "NUMBER"
     noun: ClassVar[str] = "a number"
@@ -228,12 +228,12 @@ class Choice(Setting):
         return type(self.choices[0])(given)
 
     def holds(self, value: Any) -> bool:
-        # 8.0 and True are equal to whole numbers.
+        # 8.0 and True equal whole numbers but are not allowed.
         return isinstance(value, str | int) and not isinstance(value, bool) and value in self.choices
 
 
 class Size(Setting):
-    """Bytes: 800kB, 5GB, 1.5 GiB or a number. The file keeps the word."""
+    """Bytes: 800kB, 5GB, 1.5 GiB or a number. The file keeps the spelling."""
 
     placeholder = "SIZE"
     wants = "a size such as 500MB or 5GiB"

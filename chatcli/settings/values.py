@@ -1,4 +1,4 @@
-"""`Settings`: every setting that there is, declared once with its type, bounds, help and default."""
+"""`Settings`: every setting, declared once with its type, bounds, help and default."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from chatcli.settings.declaration import (
     Value,
 )
 
-# The model that is built in.
+# The name of the built-in model.
 POCKET = "pocket"
 # The hub name in examples and hints: a small thinking model.
 EXAMPLE_MODEL = "mlx-community/Qwen3.5-4B-MLX-4bit"
-# What stands for no draft model where a setting names one.
+# The value of `draft_model` that means no draft model.
 NO_MODEL = "none"
-# As mlx-lm proposes, where there is a draft model.
+# mlx-lm's default.
 NUM_DRAFT_TOKENS = 3
-# How much is shown of each turn's reuse.
+# How much to show of each turn's reuse.
 PANELS = ("line", "full", "off")
-# How many bytes of a conversation's newest recurrent states stay on disk.
+# A conversation's newest recurrent states stay on disk up to this many bytes.
 NEWEST_STATE_BYTES = 2 << 20
 
-# MLX slices by 32-bit numbers.
+# MLX slices with 32-bit numbers.
 MOST_TOKENS = (1 << 31) - 1
 BY_MODEL = "the model's own"
 RUN = "Running the model"
 
 
 def adapter_folder(given: str | Path | None) -> str | None:
-    """An adapter's folder as `ModelOptions` has it: a session that keeps it opens from anywhere."""
+    """An adapter's absolute path, so that a session with it can be opened from anywhere."""
     return None if given is None else str(Path(given).expanduser().absolute())
 
 
@@ -51,21 +51,21 @@ class AdapterFolder(Folder):
         return adapter_folder(value)
 
 
-# Subtracted from logits.
+# Penalties are subtracted from logits.
 Penalty = partial(Float, min=-1_000_000, max=1_000_000)
 Tokens = partial(Int, metavar="TOKENS")
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a token is chosen, in mlx-lm's terms.
+    """How tokens are chosen, in mlx-lm's terms.
 
-    None: as the model's makers say, else the likeliest token of all. `max_tokens` None: until the
-    context is full. A `repetition_penalty` of 1 is none. All three penalties look back over
-    `repetition_context_size` tokens. `logit_bias` holds (token id, what is added to its logit).
-    A reply ends before the first of the `stop` texts. After `think_budget` tokens of thinking it is
-    closed and the answer begins; None: when the model closes it. `lookup` has tokens guessed from where the
-    conversation has said the same before; None: not.
+    None: the model's generation_config.json decides, else the likeliest token is taken. `max_tokens` None:
+    until the context is full. A `repetition_penalty` of 1 is off. All three penalties look back over
+    `repetition_context_size` tokens. `logit_bias` has (token id, amount added to its logit). A reply ends
+    before the first of the `stop` texts. After `think_budget` tokens of thinking the thinking is closed and
+    the answer begins; None: when the model closes it. `lookup` guesses tokens from
+    where the conversation has said the same before; None: off.
     """
 
     temp: Annotated[
@@ -144,12 +144,12 @@ class Sampling:
     ] = None
 
     def over(self, own: Sampling) -> Sampling:
-        """This, and the model's own where nothing was asked for."""
+        """These values, and the model's own for those that are not set."""
         asked = {key: value for key, value in vars(self).items() if value is not None}
         return replace(own, **asked)
 
     def resumed(self, kept: Mapping[str, Any], asked: Collection[str]) -> Sampling:
-        """As a session has `kept` it, where it has (None: the model's own), but for the names `asked` for."""
+        """Apply the values `kept` by a session (None: the model's own), except for the names in `asked`."""
         usable = {
             name: value if value is None else SETTINGS[name].load(value)
             for name, value in kept.items()
@@ -158,21 +158,21 @@ class Sampling:
         return replace(self, **usable)
 
     def shifted(self, number: int) -> Sampling:
-        """The same for reply `number` to one question: another seed gives another reply."""
+        """The same sampling with the seed for reply `number` to one question."""
         return self if self.seed is None else replace(self, seed=self.seed + number)
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a model is run, in mlx-lm's terms: the numbers in its cache depend on all of it.
+    """How a model is run, in mlx-lm's terms. The contents of its cache depend on all of these.
 
-    `max_kv_size` and `prefill_step_size` count tokens. The cache is quantized from the first token
-    on: mlx-lm's `quantized_kv_start` would quantize what a checkpoint holds at a place that depends
-    on how the prompt was cut, and a restored conversation would not be the one that was closed.
-    `pipeline` gives each of several ranks layers of its own, rather than a part of every layer.
+    `max_kv_size` and `prefill_step_size` are in tokens. The cache is quantized from the first token on: with
+    mlx-lm's `quantized_kv_start` the position would depend on how the prompt was divided, and a restored
+    conversation would differ from the one that was closed. `pipeline` gives each rank its own layers rather
+    than a part of every layer.
     """
 
-    # The start that a full window keeps is 4 tokens; fewer than 16 leave no window to speak of.
+    # A full window keeps the first 4 tokens, so less than 16 would leave almost no window.
     max_kv_size: Annotated[
         int | None,
         Tokens(
@@ -213,12 +213,12 @@ class ModelOptions:
     ] = False
 
     def asked(self) -> dict[str, Any]:
-        """What a session keeps of it: without these its checkpoints would be of no use."""
+        """The options that a session saves, because its checkpoints are useless without them."""
         kept = {name: getattr(self, name) for name in KEPT}
         return {name: value for name, value in kept.items() if value != getattr(DEFAULTS, name)}
 
     def resumed(self, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> ModelOptions:
-        """As a session has `kept` it, if it has, but for what was `asked` for this time."""
+        """Apply the options `kept` by a session, if any, except for those `asked` for in this run."""
         usable = {name: value for name, value in kept.items() if name in KEPT and SETTINGS[name].holds(value)}
         return replace(DEFAULTS, pipeline=self.pipeline, **{**usable, **asked}) if usable else self
 
@@ -228,16 +228,15 @@ DEFAULTS = ModelOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a run was asked for. `think` None leaves it to the model's template.
+    """The settings of a run. `think` None leaves it to the model's template.
 
-    `cache_limit` is the most that checkpoints may take, in bytes; None: as the disk allows. `memory_limit`
-    is the most that the model and its cache may take in memory, in bytes; None: what the device recommends.
-    `panel` is one of `PANELS`. `trust_remote_code` lets code that comes with a model run, this time: no
-    file or variable says so. `model` and `system` are those of a session that is begun; one that goes on
-    keeps its own. `models` are the person's own names of models. `sessions_flag` is what `--sessions` must
-    say in a command that means `sessions`, None where chatcli finds that folder without it. `draft_model`
-    proposes a reply's tokens, `num_draft_tokens` at a time. The newest recurrent states of a conversation
-    stay on disk up to `newest_state_bytes`.
+    `cache_limit` is the most bytes that checkpoints may take on disk; None: as the disk allows.
+    `memory_limit` is the most bytes that the model and its cache may take in memory; None: what the device
+    recommends. `panel` is one of `PANELS`. `trust_remote_code` lets code that comes with a model run this
+    time; no file or variable can set it. `model` and `system` are for new sessions; existing ones keep their
+    own. `models` are aliases. `sessions_flag` is the value of `--sessions` that commands need for this
+    folder; None if chatcli finds it without. `draft_model` proposes a reply's tokens, `num_draft_tokens` at a
+    time. A conversation's newest recurrent states stay on disk up to `newest_state_bytes`.
     """
 
     model: Annotated[
@@ -308,7 +307,7 @@ class Settings:
 
     @classmethod
     def loaded(cls, values: Mapping[str, Any], models: Mapping[str, str]) -> Settings:
-        """The settings of these values by key, each as its declaration's `load` gives it."""
+        """The settings with these values by key, each converted by its declaration's `load`."""
         sampling = Sampling(**{each.name: values[each.name] for each in fields(Sampling)})
         options = ModelOptions(**{each.name: values[each.name] for each in fields(ModelOptions)})
         own = {each.name: values[each.name] for each in fields(cls) if each.name in values}
@@ -319,7 +318,7 @@ class Settings:
 
 
 def _declared(group: type) -> Iterator[tuple[str, Setting, Value | None]]:
-    """Each declared field's name, declaration and default, those of nested groups in their place."""
+    """Each declared field's name, declaration and default, including those of nested groups."""
     hints = get_type_hints(group, include_extras=True)
     for each in fields(group):
         hint = hints[each.name]
@@ -330,24 +329,24 @@ def _declared(group: type) -> Iterator[tuple[str, Setting, Value | None]]:
 
 
 _DECLARED = list(_declared(Settings))
-# Every setting by the key that the file, the environment and the flags know it by.
+# Every setting by its key in the file, the environment and the flags.
 SETTINGS = {key: setting for key, setting, _ in _DECLARED}
-# Their defaults (None: none). Where the sessions are by default depends on where one is.
+# Their defaults (None: no default). The default for `sessions` depends on the current folder.
 DEFAULT_VALUES = {key: default for key, _, default in _DECLARED} | {"lookup": True}
-# The model options that a session keeps: its checkpoints are of use with them only.
+# The model options that a session saves, because its checkpoints are useless without them.
 KEPT = tuple(each.name for each in fields(ModelOptions) if each.name != "pipeline")
-# What `/set` changes, by key. The session keeps it.
+# The settings that `/set` changes, by key. The session saves them.
 IN_SHELL = {each.name: SETTINGS[each.name] for each in fields(Sampling) if each.name != "logit_bias"}
 
 
 def aliased(name: str, models: Mapping[str, str]) -> str:
-    """The model behind an alias. A folder is no alias."""
+    """The model that an alias means. Folders are not aliases."""
     return name if names_folder(name) else models.get(name, name)
 
 
 def names_folder(name: str) -> bool:
-    """Whether a model's name is a folder's: absolute, of the home, or relative with ./ or ../.
+    """Whether a model's name is a folder: absolute, in the home folder, or relative with ./ or ../.
 
-    Any other is an alias or a hub's, so that no folder that lies about can take its place.
+    Any other name is an alias or a hub name, so that a folder in the current directory cannot replace it.
     """
     return name.startswith(("/", "~", "./", "../")) or name in (".", "..")

@@ -111,7 +111,7 @@ def test_a_server_that_dies_at_once_is_quoted(tmp_path: Path) -> None:
     with pytest.raises(ChatcliError) as caught:
         start(dies)
     message = str(caught.value)
-    assert "fake could not be started. Its last words: error: no such file: model.gguf" in message
+    assert "fake could not be started. Its log ends: error: no such file: model.gguf" in message
     assert f"{dies} --port" in message
     assert "\n" not in message
 
@@ -122,7 +122,7 @@ def test_a_refusal_is_quoted(server: Server) -> None:
 
 
 def test_an_interrupted_answer_is_an_error(server: Server) -> None:
-    with pytest.raises(ChatcliError, match="fake broke off an answer"):
+    with pytest.raises(ChatcliError, match="fake did not finish an answer"):
         list(server.stream("/", {"model": "dying"}))
 
 

@@ -218,7 +218,7 @@ def test_an_unknown_key_is_one_warning(chatcli: Program) -> None:
     path = write_config(chatcli, "tmp = 1\n")
     result = run(chatcli, "ask", "Hello", "-n", "2", "--json")
     (warning,) = result.errors.splitlines()
-    assert f"{path} sets 'tmp', which is not known here (did you mean 'temp'?)" in warning
+    assert f"{path} sets 'tmp', which this version does not know (did you mean 'temp'?)" in warning
     assert 2 == len(result.json()["tokens"])
     run(chatcli, "config", "--unset", "tmp")
     assert "" == run(chatcli, "list").errors

@@ -252,7 +252,7 @@ def test_compaction_summarizes_what_fits_and_keeps_the_last_turns(
     assert "talk-2" == full.session.name
     assert notices == [
         "Kept word for word after it: turn 4.",
-        "'talk-2' goes on from this summary. /undo goes back to 'talk'.",
+        "'talk-2' continues from this summary. /undo goes back to 'talk'.",
     ]
     assert [MESSAGES[3]] == messages(full)
     assert "Summary of the conversation so far:" in str(full.session.system)

@@ -45,7 +45,7 @@ ARGUMENTS = {
     "regenerate": ("", "% prepared"),
     "choose": ("1", "There is nothing to choose from"),
     "continue": ("", ""),
-    "compact": ("", "goes on from this summary"),
+    "compact": ("", "continues from this summary"),
 }
 # These take something away from the others: a turn, the conversation, the shell.
 LAST = ("edit", "compact", "new", "quit")

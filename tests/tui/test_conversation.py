@@ -331,7 +331,7 @@ def test_a_summary_goes_on_in_another_session(chatcli: Program) -> None:
         send_message(terminal, "My dog is called Biscuit.")
         send_message(terminal, "What is my dog called?")
         send_message(terminal, "/compact")
-        terminal.wait_for("goes on from this summary")
+        terminal.wait_for("continues from this summary")
         send_message(terminal, "Hello again.")
         leave(terminal)
     asked = ["My dog is called Biscuit.", "What is my dog called?"]
