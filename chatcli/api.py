@@ -21,6 +21,7 @@ from chatcli.conversation.tree import Turn
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
+from chatcli.replies.answer_form import form_of
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import KEPT, ModelOptions, Sampling, Settings, adapter_folder
@@ -158,6 +159,7 @@ class Chat:
         cancelled: threading.Event | None = None,
         *,
         images: Sequence[str | Path | Image] = (),
+        schema: Mapping[str, Any] | None = None,
     ) -> Reply:
         """Send a message.
 
@@ -172,9 +174,11 @@ class Chat:
         * **cancelled** - *(optional)* An event that stops the reply when it is set, from any thread. What
           was generated until then is kept.
         * **images** - *(optional)* Paths of images that the message shows.
+        * **schema** - *(optional)* A JSON schema. The reply's text is JSON that fits it, unless it is cut
+          (`max_tokens`, `stop`). Thinking is not bound.
 
-        Raises `EmptyPrompt`, `NotAnImage`, or `UsageError` if the chat is closed, or was opened before this
-        process was forked. Iterating the reply raises
+        Raises `EmptyPrompt`, `NotAnImage`, `SchemaRefused`, or `UsageError` if the chat is closed, or was
+        opened before this process was forked. Iterating the reply raises
         `ModelError` (among them `ContextFull`, `MemoryFull` and `ImagesRefused`, which leave the conversation
         as it was), `UsageError` or `FolderError`, and `KeyboardInterrupt` if it is cancelled while the model
         loads.
@@ -183,7 +187,8 @@ class Chat:
             raise EmptyPrompt("The message is empty: type something.")
         stop = cancelled or threading.Event()
         shown = [image if isinstance(image, Image) else read(image) for image in images]
-        return self._reply(self._chat.take(text, stop, images=shown), stop)
+        answer = form_of(schema) if schema is not None else None
+        return self._reply(self._chat.take(text, stop, images=shown, answer=answer), stop)
 
     def regenerate(self, cancelled: threading.Event | None = None) -> Reply:
         """Generate another reply to the last message. The one that is there stays, as a branch.

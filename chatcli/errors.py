@@ -38,6 +38,10 @@ class NotAnImage(UsageError):
     pass
 
 
+class SchemaRefused(UsageError):
+    """A JSON schema that answers cannot be bound to."""
+
+
 class FolderError(ChatcliError):
     """The sessions folder, or another folder, cannot be read or written."""
 

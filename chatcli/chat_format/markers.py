@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from chatcli.replies.calls import BARE_SIGNS, CALL_FORMATS, CallFormat, parsed_by
+from chatcli.replies.calls import BARE_SIGNS, CALL_FORMATS, FORCED_CALLS, CallFormat, parsed_by
 from chatcli.replies.splitter import HARMONY, MUSE, Format, ReplySplitter
 from chatcli.replies.thinking import THINKING_MARKERS
 
@@ -77,10 +78,16 @@ def _call_formats(tokenizer: Any, vocabulary: Mapping[str, int], template: str) 
 
 
 def splitter(
-    tokenizer: Any, generation_prompt: str, tools: Sequence[Mapping[str, Any]] = ()
+    tokenizer: Any, generation_prompt: str, tools: Sequence[Mapping[str, Any]] = (), *, forced: bool = False
 ) -> ReplySplitter:
-    """A splitter for a reply after the text `generation_prompt` that may call `tools`."""
-    return ReplySplitter(format_of(tokenizer), generation_prompt, tools)
+    """A splitter for a reply after the text `generation_prompt` that may call `tools`.
+
+    `forced`: its calls are in the format of structured output, not in the model's own.
+    """
+    reply_format = format_of(tokenizer)
+    if forced:
+        reply_format = replace(reply_format, calls=FORCED_CALLS, bare=False)
+    return ReplySplitter(reply_format, generation_prompt, tools)
 
 
 def closing_tokens(tokenizer: Any) -> list[int]:

@@ -138,6 +138,7 @@ class Leader:
             room=request.room,
             reply_tokens=len(request.reply_start),
             generation_prompt=request.generation_prompt,
+            answer=request.answer and asdict(request.answer),
         ):
             yield replace(request, sampling=sampling)
 

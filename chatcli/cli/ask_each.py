@@ -20,6 +20,7 @@ from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError, EmptyPrompt, FolderError, UsageError
 from chatcli.events import Answered, Download, Notice, Refused
+from chatcli.replies.answer_form import AnswerForm
 from chatcli.text import clean, decodable
 from chatcli.tui.render.progress import DownloadProgress
 
@@ -74,6 +75,7 @@ def run(
     options: Options,
     images: Sequence[Image] = (),
     *,
+    answer: AnswerForm | None = None,
     quiet: bool = False,
 ) -> None:
     """Answer all questions, and print the answers in order.
@@ -108,7 +110,7 @@ def run(
 
     with script.stop_on_interrupt() as cancelled:
         try:
-            for event in chat.answer_each(questions, cancelled, images):
+            for event in chat.answer_each(questions, cancelled, images, answer):
                 if (quiet and isinstance(event, Download | Notice)) or download.takes(event):
                     continue
                 if isinstance(event, Notice):

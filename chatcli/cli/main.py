@@ -6,17 +6,18 @@ Nothing here imports MLX until a model is needed.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chatcli import __version__
+from chatcli import __version__, files
 from chatcli.cli import (
     arguments,
     ask_each,
@@ -53,9 +54,10 @@ from chatcli.cli.process import (
 from chatcli.commands.results import PlainText, Result
 from chatcli.errors import ChatcliError, CodeNotTrusted, EmptyPrompt, RankLost, UsageError
 from chatcli.events import Alternatives, Download, Event, Notice, Settled, TurnDone, TurnRecord
+from chatcli.replies.answer_form import form_of
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
-from chatcli.text import clean, decodable
+from chatcli.text import clean, decodable, shorten
 from chatcli.tui.render.progress import DownloadProgress
 from chatcli.tui.terminal import startup
 
@@ -322,6 +324,10 @@ def ask(
         list[str] | None,
         typer.Option("--image", metavar="PATH", help="Show an image with it; may be repeated."),
     ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option("--schema", metavar="FILE", help="Bind the answer to a JSON schema; thinking is free."),
+    ] = None,
     *,
     options: Options,
 ) -> None:
@@ -330,6 +336,8 @@ def ask(
     from chatcli.session.live_chat import LiveChat
 
     images = [read(path) for path in image or ()]
+    schema_values = read_schema(schema) if schema is not None else None
+    form = form_of(schema_values) if schema is not None else None
     text = " ".join(prompt or ())
     if each is not None:
         questions = ask_each.read_questions(each, text)
@@ -338,7 +346,7 @@ def ask(
         is_new = not live_chat.session.log.is_saved
         try:
             report(() if quiet else live_chat.notes())
-            ask_each.run(questions, live_chat, options, images, quiet=quiet)
+            ask_each.run(questions, live_chat, options, images, answer=form, quiet=quiet)
         finally:
             log = live_chat.session.log
             begun = log if is_new and log.is_saved else None
@@ -349,7 +357,17 @@ def ask(
                 with contextlib.suppress(ChatcliError):
                     options.session_folder().delete(begun.name)
         return
-    answer(whole_prompt(text), options, options.request(), images, quiet=quiet)
+    answer(whole_prompt(text), options, options.request(), images, schema_values, quiet=quiet)
+
+
+def read_schema(source: str) -> Any:
+    """A JSON file's value. Raises `UsageError` or `FolderError`."""
+    with files.explained(f"read {source}"):
+        data = files.read_named(files.from_home(source), files.MAX_PROMPT_BYTES)
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--schema: {source} is not valid JSON: {shorten(str(error), 80)}.") from None
 
 
 def answer(
@@ -357,6 +375,7 @@ def answer(
     options: Options,
     request: SessionRequest,
     images: Sequence[Image] = (),
+    schema: Mapping[str, Any] | None = None,
     *,
     quiet: bool = False,
 ) -> None:
@@ -375,7 +394,7 @@ def answer(
             else Pipe(context=lambda: chat.context, dim_thinking=dims, quiet=quiet)
         )
         with script.stop_on_interrupt() as cancelled:
-            script.show(chat.send(text, cancelled, images=images), screen)
+            script.show(chat.send(text, cancelled, images=images, schema=schema), screen)
     finally:
         close(chat)
     if cancelled.is_set():

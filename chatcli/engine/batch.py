@@ -133,9 +133,7 @@ class Batch:
             embeddings.vocabulary_tokens(self.loaded, tail[:-own]),
             generate.max_tokens(sampling, request.room),
             self._sampler(sampling),
-            generate.logits_processors(
-                self.loaded, sampling, request.generation_prompt, prefix=request.prefix
-            ),
+            generate.logits_processors(self.loaded, request),
         )
         self._joining.append(joining)
         self._sequences[self._numbers] = _Sequence(self.loaded.tokenizer.detokenizer, request.likeliest)

@@ -277,9 +277,7 @@ class _Chooser:
     def __init__(self, loaded: LoadedModel, request: GenerationRequest) -> None:
         sampling = request.sampling
         self._sample = seeded(sampler_for(loaded.tokenizer, sampling), sampling)
-        self._processors = logits_processors(
-            loaded, sampling, request.generation_prompt, request.reply_start, request.prefix
-        )
+        self._processors = logits_processors(loaded, request)
         self._is_greedy = not sampling.temp and not self._processors
         # The tokens that the processors have seen.
         self._seen: Any = None

@@ -18,6 +18,7 @@ from chatcli.kv.leaf import leaves
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
+from chatcli.replies.answer_form import AnswerForm
 from chatcli.settings.values import Sampling
 from chatcli.threads.mlx_thread import StopSignal
 
@@ -57,7 +58,7 @@ class GenerationRequest:
     `generation_prompt` is a text; thinking is counted from it on. `prefix` are the prompt's tokens
     before `tail`, which the cache has; penalties look back at them. `likeliest` is how many tokens are told
     in the place of each. The texts of `elsewhere` were said in the conversation, but are not in the prompt:
-    tokens may be guessed from them.
+    tokens may be guessed from them. `answer` binds what comes after the thinking; None: nothing does.
     """
 
     tail: Sequence[int]
@@ -68,6 +69,7 @@ class GenerationRequest:
     prefix: Sequence[int] = ()
     likeliest: int = 0
     elsewhere: Sequence[str] = ()
+    answer: AnswerForm | None = None
 
 
 def prefill(
@@ -124,9 +126,7 @@ def generate(
         embeddings.vocabulary_tokens(loaded, tail),
         max_tokens=max_tokens(sampling, request.room),
         sampler=seeded(sampler_for(loaded.tokenizer, sampling), sampling),
-        logits_processors=logits_processors(
-            loaded, sampling, request.generation_prompt, reply_start, request.prefix
-        ),
+        logits_processors=logits_processors(loaded, request),
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
         **more_arguments,
@@ -178,16 +178,18 @@ def max_tokens(sampling: Sampling, room: int) -> int:
     return min(room, sampling.max_tokens or room)
 
 
-def logits_processors(
-    loaded: LoadedModel,
-    sampling: Sampling,
-    generation_prompt: str,
-    reply_start: Sequence[int] = (),
-    prefix: Sequence[int] = (),
-) -> list[LogitsProcessor]:
-    """The logits processors of one reply, which are not to be shared: some remember its tokens."""
-    penalties = logits_processors_for(sampling, embeddings.vocabulary_tokens(loaded, prefix))
-    return [*penalties, *think_budgets(loaded, sampling, generation_prompt, reply_start)]
+def logits_processors(loaded: LoadedModel, request: GenerationRequest) -> list[LogitsProcessor]:
+    """The logits processors of one reply, which are not to be shared: some remember its tokens.
+
+    Raises `SchemaRefused`.
+    """
+    sampling, begun = request.sampling, (request.generation_prompt, request.reply_start)
+    processors = logits_processors_for(sampling, embeddings.vocabulary_tokens(loaded, request.prefix))
+    if request.answer is not None:
+        from chatcli.engine.structured import StructuredAnswer
+
+        processors.append(StructuredAnswer(loaded.tokenizer, request.answer, *begun))
+    return [*processors, *think_budgets(loaded, sampling, *begun)]
 
 
 def think_budgets(

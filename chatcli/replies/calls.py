@@ -481,6 +481,11 @@ def parsed_by(parse: Callable[..., Any], end: str) -> Grammar:
     return grammar
 
 
+def forced_call(text: Incoming, found: FoundCalls) -> Reading[None]:
+    value = yield from text.json()
+    found.add(text, named_call(value))
+
+
 @dataclass(frozen=True)
 class CallFormat:
     """`start` is the mark that begins calls; `included`: the grammar parses it too.
@@ -567,5 +572,10 @@ CALL_FORMATS = (
     CallFormat("function call<|role_sep|>", json_calls(), ("<|role_sep|>",)),
     CallFormat("functools", json_calls()),
 )
+# Calls that structured output forces (`engine/structured.py`), in JSON, one on each line.
+FORCED_CALL = '{"name": "'
+FORCED_CALLS = {
+    start: CallFormat(start, forced_call, included=True) for start in (FORCED_CALL, f"\n{FORCED_CALL}")
+}
 # Tokens of models that write bare calls.
 BARE_SIGNS = ("<|python_tag|>", "<|eom_id|>", "<|start_header_id|>", "<|header_start|>")

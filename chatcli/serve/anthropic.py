@@ -11,8 +11,9 @@ from typing import Any
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ChatcliError, ContextFull
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
+from chatcli.serve.answers import choose, read_schema
 from chatcli.serve.content import ContentReader, newest_images, texts_and_pictures
-from chatcli.serve.openai import CANNOT, chosen_tools, tool_object
+from chatcli.serve.openai import tool_object
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import (
     CHANGING_SYSTEM,
@@ -60,6 +61,8 @@ def event_of(kind: str, **fields: Any) -> bytes:
 
 class Messages(Exchange):
     """`POST /v1/messages`."""
+
+    format_field = "output_config.format"
 
     def __init__(self, body: Fields, model: str) -> None:
         """Raises `BadRequest`, `NotAnImage` and `ImagesRefused`."""
@@ -219,29 +222,30 @@ def read_request(body: Fields) -> ReplyRequest:
         if budget is not None and budget < 0:
             raise thinking.wrong("budget_tokens", "must be a whole number ≥ 0")
     output = body.object("output_config") or Fields({})
-    output.refuse("format", CANNOT)
-    body.refuse("output_format", CANNOT)
+    schema = read_schema(output.object("format") or body.object("output_format"))
+    tools, answer, one_call = choose(body, _read_tools(body), schema)
     return ReplyRequest(
         messages=in_order_messages,
-        tools=_read_tools(body),
+        tools=tools,
         images=tuple(reader.images.values()),
         brought=newest_images(messages),
         sampling=body.sampling(SAMPLING, reads_ahead=True, think_budget=budget),
         think=think,
         effort=output.get("effort", str) or None,
         arguments=body.template_arguments("chat_template_kwargs"),
+        answer=answer,
+        one_call=one_call,
     )
 
 
-def _read_tools(body: Fields) -> tuple[Json, ...]:
+def _read_tools(body: Fields) -> list[Json]:
     tools = []
     for tool in body.objects("tools"):
         if tool.get("type", str) not in (None, "custom"):
             raise tool.wrong("type", "must be custom: server tools are not supported")
         tool.need("input_schema", dict)
         tools.append(tool_object(tool, "input_schema"))
-    choice = body.object("tool_choice")
-    return chosen_tools(body, tools, choice.need("type", str) if choice else None)
+    return tools
 
 
 def _read_messages(given: Sequence[Fields], reader: ContentReader) -> Iterator[Message]:

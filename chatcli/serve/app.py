@@ -30,15 +30,17 @@ from chatcli.errors import (
     ChatcliError,
     ContextFull,
     MemoryFull,
+    SchemaRefused,
     TemplateRefused,
     TokenUnknown,
     UsageError,
 )
 from chatcli.events import TurnRecord
+from chatcli.replies.answer_form import check
 from chatcli.serve import anthropic, openai, responses
 from chatcli.serve.guard import Access, guarded
 from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
-from chatcli.serve.wire import Exchange, Json, parse, with_shallow_calls
+from chatcli.serve.wire import BadRequest, Exchange, Json, parse, with_shallow_calls
 from chatcli.text import clean_line, count, duration, file_size, shorten, without_quoted
 
 # Large, because of images.
@@ -368,6 +370,11 @@ async def read_body(request: Request, share: BodyShare) -> bytearray:
 def _read(exchange: type[Any], body: bytearray, model: str) -> Exchange:
     read: Exchange = exchange(parse(body), model)
     read.request = with_shallow_calls(read.request)
+    if (form := read.request.answer) is not None:
+        try:
+            check(form)
+        except SchemaRefused as error:
+            raise BadRequest(str(error), "tools" if form.forces_calls else read.format_field) from None
     return read
 
 

@@ -23,11 +23,13 @@ from typing import Any, cast
 
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Entry, Message
+from chatcli.engine import structured
 from chatcli.engine.batch import MAX_SEQUENCES
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.errors import ChatcliError, TemplateRefused, TemplateStopped
 from chatcli.events import Notice, PrefillProgress, Settled, ToolCall, TurnRecord
 from chatcli.records import ReplyRecord
+from chatcli.replies.answer_form import is_json
 from chatcli.serve.conversations import Conversations
 from chatcli.serve.kept import KeptConversations
 from chatcli.serve.prompts import PromptRenderer, Signal
@@ -339,6 +341,9 @@ class Engine:
         loaded, known = context.checkpoints.loaded, context.conversation.entries
         self._unsettled = deque((each for each in self._unsettled if each[1].id not in known), MAX_UNSETTLED)
         check_logit_bias(loaded.tokenizer, request.sampling)
+        if request.answer is not None:
+            structured.check(loaded.tokenizer, request.answer)
+            context.answer = request.answer
         context.sampling = request.sampling.over(self._runtime.sampling)
         record = TurnRecord("", len(context.conversation.turns()))
         with self._prompts.keeping(request):
@@ -456,7 +461,7 @@ class Engine:
                 for token in tokens:
                     if not reply.take(token):
                         yield
-                    elif reply.collector.stopped:
+                    elif token.finish_reason is None:
                         return
 
         # Its first token is taken at once: another request may take the live cache before the next.
@@ -513,10 +518,22 @@ class Engine:
         self._counts["generated_tokens"] += record.generated_tokens
         self._memory_bytes = self._checkpoints.memory_bytes()
         record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
+        answer, written = context.answer, record.tool_calls
+        if written and ((answer is not None and answer.forces_calls) or len(written) > len(reply.calls)):
+            # The template shows these calls, not their text: it has a forced format, or one more call.
+            start = written[0]["start"]
+            record.text = record.text[:start]
+            record.tool_calls = [
+                {**call, "start": start, "end": start} for call in written[: len(reply.calls)]
+            ]
         calls = tuple(
             ToolCall(call["name"], shallow(call["arguments"]), each, call["start"], call["end"])
             for call, each in zip(record.tool_calls, reply.calls, strict=True)
         )
+        if answer is not None and record.finish_reason == "stop":
+            has_all = bool(calls) or (not answer.forces_calls and is_json(record.text))
+            if not has_all and reply.collector.stop_text is None:
+                raise ChatcliError("The answer ended before it was whole: its schema is too complex here.")
         # A client that has sent no thinking back so far is not expected to.
         shows_thinking = bool(calls) or any(each.thinking for each in reply.asked.messages)
         message = Message(

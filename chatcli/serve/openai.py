@@ -16,6 +16,7 @@ from chatcli.chat_format.token_bytes import as_bytes, readable
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, ContextFull
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
+from chatcli.serve.answers import choose, read_schema
 from chatcli.serve.content import ContentReader, newest_images
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
 from chatcli.serve.wire import (
@@ -187,7 +188,6 @@ class ChatCompletion(Completion):
             body.refuse(key, f"{CANNOT}: use tools")
         for key in ("audio", "prediction", "web_search_options"):
             body.refuse(key, CANNOT)
-        refuse_format(body.object("response_format"))
         top = None
         if body.get("logprobs", bool):
             top = body.get("top_logprobs", int) or 0
@@ -202,11 +202,12 @@ class ChatCompletion(Completion):
                 raise tool.wrong("type", "must be function")
             function = Fields(tool.need("function", dict), tool.name("function"))
             tools.append(tool_object(function, "parameters"))
+        shown, answer, one_call = choose(body, tools, read_schema(body.object("response_format")))
         arguments = body.template_arguments("chat_template_kwargs")
         think, effort = read_thinking(body, arguments, body.get("reasoning_effort", str))
         return ReplyRequest(
             messages=in_order(messages),
-            tools=chosen_tools(body, tools, body.values.get("tool_choice")),
+            tools=shown,
             images=tuple(reader.images.values()),
             brought=newest_images(messages),
             sampling=read_sampling(body),
@@ -215,6 +216,8 @@ class ChatCompletion(Completion):
             arguments=arguments,
             top_logprobs=top,
             private=body.get("store", bool) is False,
+            answer=answer,
+            one_call=one_call,
         )
 
     def first(self) -> bytes:
@@ -305,12 +308,6 @@ def read_sampling(body: Fields) -> Sampling:
     return body.sampling(SAMPLING, logit_bias=biases)
 
 
-def refuse_format(response_format: Fields | None) -> None:
-    """Raise `BadRequest` if the request asks for structured output."""
-    if response_format is not None and response_format.get("type", str) not in (None, "text"):
-        raise response_format.wrong("type", "must be text: structured output is not supported")
-
-
 def read_thinking(
     body: Fields, arguments: dict[str, Any], effort: str | None
 ) -> tuple[bool | None, str | None]:
@@ -326,13 +323,6 @@ def read_thinking(
     return think, effort or None
 
 
-def chosen_tools(body: Fields, tools: Sequence[Json], choice: Any) -> tuple[Json, ...]:
-    """The tools, or none if the request's `choice` is "none". Raises `BadRequest`."""
-    if choice in (None, "auto", "none"):
-        return () if choice == "none" else tuple(tools)
-    raise body.wrong("tool_choice", "must be auto or none: forcing a tool call is not supported")
-
-
 def tool_object(function: Fields, parameters: str) -> Json:
     """A tool in the format of chat templates; `parameters` is the field with its JSON schema."""
     schema = function.get(parameters, dict)
@@ -342,6 +332,7 @@ def tool_object(function: Fields, parameters: str) -> Json:
             "name": function.need("name", str),
             "description": function.get("description", str) or "",
             "parameters": {"type": "object", "properties": {}} if schema is None else schema,
+            **({"strict": True} if function.get("strict", bool) else {}),
         },
     }
 

@@ -10,6 +10,7 @@ from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError
 from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
+from chatcli.replies.answer_form import AnswerForm
 from chatcli.settings.values import Sampling
 
 
@@ -23,7 +24,8 @@ class ReplyRequest:
     messages name by hash; the hashes `brought` belong to the last message. `sampling` has only the request's
     own settings; the server and the model supply the rest. `think` and `effort` None leave the template's
     default; `arguments` are further template variables. Each token comes with the `top_logprobs` likeliest
-    tokens; None means no logprobs at all. `count_only` runs nothing: `ReplyDone` has the prompt's tokens.
+    tokens; None means no logprobs at all. `answer` binds the answer; None: it is free. `one_call`: the reply
+    ends after its first call. `count_only` runs nothing: `ReplyDone` has the prompt's tokens.
     Nothing of a `private` request goes to disk or into the log.
     """
 
@@ -37,6 +39,8 @@ class ReplyRequest:
     effort: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     top_logprobs: int | None = None
+    answer: AnswerForm | None = None
+    one_call: bool = False
     count_only: bool = False
     private: bool = False
 

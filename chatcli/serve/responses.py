@@ -17,6 +17,7 @@ from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
 from chatcli.serve import openai
+from chatcli.serve.answers import choose, read_schema
 from chatcli.serve.content import (
     OTHERS,
     TEXTS,
@@ -67,6 +68,8 @@ ITEMS: dict[str, tuple[str, Json, Json]] = {
 class Responses(Exchange):
     """`POST /v1/responses`."""
 
+    format_field = "text.format"
+
     def __init__(self, body: Fields, model: str) -> None:
         """Raises `BadRequest`, `NotAnImage` and `ImagesRefused`."""
         super().__init__(model)
@@ -92,7 +95,7 @@ class Responses(Exchange):
             body.refuse(key, "is not supported: nothing is stored, so send the whole conversation as input")
         body.refuse("background", openai.CANNOT)
         body.refuse("top_logprobs", "is not supported here: use /v1/chat/completions")
-        openai.refuse_format((body.object("text") or Fields({})).object("format"))
+        schema = read_schema((body.object("text") or Fields({})).object("format"))
         reader = ContentReader("text or an image")
         system = Message("system", body.get("instructions", str) or "")
         tools = list(self._read_tools(body))
@@ -110,15 +113,20 @@ class Responses(Exchange):
         arguments = body.template_arguments("chat_template_kwargs")
         effort = (body.object("reasoning") or Fields({})).get("effort", str)
         think, effort = openai.read_thinking(body, arguments, effort)
+        shown, answer, one_call = choose(
+            body, tools, schema, lambda named: full_name(named.get("namespace", str), named.need("name", str))
+        )
         return ReplyRequest(
             messages=in_order([system, *messages], "input"),
-            tools=openai.chosen_tools(body, tools, body.values.get("tool_choice")),
+            tools=shown,
             images=tuple(reader.images.values()),
             brought=newest_images(messages),
             sampling=openai.read_sampling(body),
             think=think,
             effort=effort,
             arguments=arguments,
+            answer=answer,
+            one_call=one_call,
         )
 
     def _read_tools(self, holder: Fields, namespace: str = "") -> Iterator[Json]:

@@ -30,7 +30,12 @@ class ServedReply(BatchReply):
             decode = checkpoints.loaded.tokenizer.decode
             top = tuple((each, self._spelled(each, decode([each])), value) for each, value in token.likeliest)
             self.deliver(TokenLogprob(token.id, self._spelled(token.id, token.text), logprob, top))
-        return super().take(token)
+        return super().take(token) or self.has_its_call
+
+    @property
+    def has_its_call(self) -> bool:
+        """Whether it has the one call that was asked for."""
+        return self.asked.one_call and bool(self.calls)
 
     def _spelled(self, token: int, added: str) -> str:
         """A token's bytes as text; `added` is what it has added to the reply."""
@@ -47,9 +52,13 @@ class ServedReply(BatchReply):
             if isinstance(event, TextDelta | ThinkingDelta):
                 self.deliver(event)
             elif isinstance(event, ToolCalled):
-                called = [replace(call, id=self._free_id(call.id)) for call in event.calls]
+                most = 1 - len(self.calls) if self.asked.one_call else None
+                called = [replace(call, id=self._free_id(call.id)) for call in event.calls[:most]]
+                if called and self.asked.one_call:
+                    self.record.finish_reason = "stop"
                 self.calls += [call.id for call in called]
-                self.deliver(CallsMade(tuple(called)))
+                if called:
+                    self.deliver(CallsMade(tuple(called)))
 
     def _free_id(self, written: str) -> str:
         """The id that the model wrote for a call, which its template may show; else a new one."""

@@ -254,6 +254,8 @@ class Exchange(ABC):
     request: ReplyRequest
     # Types of tools in the request that the model cannot see.
     left_out: Sequence[str] = ()
+    # The field that may have a JSON schema for the answer.
+    format_field = "response_format"
 
     def __init__(self, model: str) -> None:
         self.model = model

@@ -16,6 +16,7 @@ from chatcli.checkpoints.plan import Plan, Source
 from chatcli.engine.generate import GenerationRequest
 from chatcli.model import sharding
 from chatcli.model.ranks import Cancelled, Ranks
+from chatcli.replies.answer_form import AnswerForm
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.segments.token_path import TokenPath
@@ -131,6 +132,7 @@ class Follower:
         room: int,
         reply_tokens: int,
         generation_prompt: str,
+        answer: dict[str, Any] | None,
     ) -> None:
         """Generate until rank 0 stops it. The last `reply_tokens` of the prompt belong to the reply."""
         tokens = list(self._path.tokens)
@@ -141,6 +143,7 @@ class Follower:
             tokens[len(tokens) - reply_tokens :],
             generation_prompt,
             tokens[:start],
+            answer=AnswerForm.of(answer) if answer is not None else None,
         )
         reply = self._checkpoints.generate(request, ReceivedStop(self._ranks))
         with contextlib.suppress(Cancelled):

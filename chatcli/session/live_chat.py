@@ -15,6 +15,7 @@ from chatcli.errors import FolderError, TemplateRefused, UsageError
 from chatcli.events import Alternatives, Event
 from chatcli.model import vision
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
+from chatcli.replies.answer_form import AnswerForm
 from chatcli.session import opening
 from chatcli.session.background import BackgroundWork
 from chatcli.session.model_slot import ModelSlot, absolute
@@ -195,10 +196,12 @@ class LiveChat:
         *,
         title: str | None = None,
         images: Sequence[Image] = (),
+        answer: AnswerForm | None = None,
     ) -> Generator[Event]:
         """Take a turn: send `text` with `images` and those waiting for the next message, then reply.
 
-        A new session is named after `title` (default: the text). Raises as `begin` and `turn.take` do.
+        A new session is named after `title` (default: the text). `answer` binds the answer. Raises as
+        `begin` and `turn.take` do.
         """
         if not self.session.log.is_saved and not text.strip():
             return
@@ -206,19 +209,23 @@ class LiveChat:
         unique = {image.picture.sha256: image for image in (*self.session.images, *images)}
         shown = list(unique.values())
         with self.session.kept_if_used():
-            context = self.begin(title or text, cancelled, shown)
+            context = replace(self.begin(title or text, cancelled, shown), answer=answer)
             from chatcli.turn import turn
 
             with self.session.sending():
                 yield from turn.take(context, text, cancelled, shown)
 
     def answer_each(
-        self, texts: Sequence[str], cancelled: threading.Event, images: Sequence[Image] = ()
+        self,
+        texts: Sequence[str],
+        cancelled: threading.Event,
+        images: Sequence[Image] = (),
+        answer: AnswerForm | None = None,
     ) -> Iterator[Event]:
-        """Answer each text in its own turn, all beside each other and with the same images."""
+        """Answer each text in its own turn, beside the others, with the same images and form of answer."""
         yield from self.model.downloads(cancelled)
         with self.session.kept_if_used():
-            context = self.begin(texts[0], cancelled, images)
+            context = replace(self.begin(texts[0], cancelled, images), answer=answer)
             from chatcli.turn import batch
 
             yield from batch.answer_each(context, texts, cancelled, images=images)

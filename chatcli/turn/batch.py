@@ -77,6 +77,7 @@ class BatchReply:
             self.context.checkpoints.room(used, room_left(self.context, used)),
             generation_prompt=prompt.generation_prompt,
             prefix=prompt.stable,
+            answer=self.context.answer,
         )
 
     def take(self, token: Token) -> bool:

@@ -13,6 +13,7 @@ from chatcli.checkpoints.draft_model import Speculation
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull
 from chatcli.records import Boundaries
+from chatcli.replies.answer_form import AnswerForm
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.token_path import TokenPath, usable_boundaries
 from chatcli.store.sessions.log import SessionLog
@@ -31,7 +32,8 @@ BOUNDARY_OFFSETS: dict[Literal["before", "question", "reply"], int] = {
 class TurnContext:
     """A session, the template that renders its conversation, and its checkpoints.
 
-    `speculation` is the draft model that proposes a reply's tokens, if any.
+    `speculation` is the draft model that proposes a reply's tokens, if any. `answer` binds the
+    answer, if given.
     """
 
     session: SessionLog
@@ -39,6 +41,7 @@ class TurnContext:
     checkpoints: Checkpoints
     sampling: Sampling
     speculation: Speculation | None = None
+    answer: AnswerForm | None = None
 
     @property
     def conversation(self) -> Conversation:

@@ -166,6 +166,7 @@ def generate(
         prompt.generation_prompt,
         prompt.stable,
         elsewhere=context.conversation.elsewhere(prompt.leaf.id) if sampling.lookup else (),
+        answer=context.answer,
     )
     speculation = context.speculation
     if speculation is None:
@@ -204,7 +205,8 @@ def reply_collector(
 ) -> ReplyCollector:
     """A collector for the reply to `prompt`, with the beginning of a continued reply."""
     tools = context.conversation.template_args.get("tools") or ()
-    reading = splitter(context.checkpoints.loaded.tokenizer, prompt.generation_prompt, tools)
+    forced = context.answer is not None and context.answer.forces_calls
+    reading = splitter(context.checkpoints.loaded.tokenizer, prompt.generation_prompt, tools, forced=forced)
     collector = ReplyCollector(record, reading, sampling.stop or ())
     text = text_of(context.checkpoints.loaded, prompt.reply_start)
     collector.recall(prompt.reply_start, text, prompt.thinking_tokens, prompt.thinking_seconds)

@@ -137,7 +137,7 @@ def test_an_agents_conversation_reaches_the_engine(client: anthropic.Anthropic) 
         ("system", 5, "list"),
         ("tools", [{"type": "web_search_20250305", "name": "web_search"}], "custom"),
         ("tools", [{"name": "read"}], "input_schema"),
-        ("tool_choice", {"type": "any"}, "auto"),
+        ("tool_choice", {"type": "any"}, "no tools"),
         ("messages", [], "end with"),
         ("messages", [{"role": "user", "content": None}], "missing"),
         ("messages", [{"role": "user", "content": [{"type": "document"}]}], "text, image"),

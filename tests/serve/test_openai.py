@@ -185,9 +185,12 @@ def test_the_model_is_listed(client: openai.OpenAI) -> None:
         ("tools", [5], "object"),
         ("tools", [{"type": "web"}], "function"),
         ("tools", [{"type": "function", "function": {"name": 5}}], "string"),
-        ("tool_choice", "required", "auto"),
-        ("tool_choice", {"type": "function"}, "auto"),
-        ("response_format", {"type": "json_object"}, "text"),
+        ("tool_choice", "required", "no tools"),
+        ("tool_choice", "always", "auto"),
+        ("tool_choice", {"type": "function"}, "missing"),
+        ("tool_choice", {"type": "function", "function": {"name": "fly"}}, "not in tools"),
+        ("response_format", {"type": "grammar"}, "json_schema"),
+        ("response_format", {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}, "Unimplemented"),
         ("chat_template_kwargs", {"a b": 1}, "template"),
         ("top_logprobs", 21, "0 to 20"),
         ("functions", [{}], "tools"),
@@ -209,7 +212,8 @@ def test_the_model_is_listed(client: openai.OpenAI) -> None:
 def test_an_invalid_request_names_the_field_at_fault(
     client: openai.OpenAI, field: str, value: Any, word: str
 ) -> None:
-    body = {"messages": [{"role": "user", "content": "chat"}], "logprobs": True, field: value}
+    tools = [] if value == "required" else [TOOL]
+    body = {"messages": [{"role": "user", "content": "chat"}], "logprobs": True, "tools": tools, field: value}
     with pytest.raises(openai.BadRequestError) as refused:
         client.post("/chat/completions", body=body, cast_to=object)
     error = refused.value.body

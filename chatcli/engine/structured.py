@@ -1,0 +1,173 @@
+"""A logits processor that binds an answer to JSON of a schema or to tool calls, with llguidance.
+
+llguidance parses the reply as it is generated and says which tokens may follow. Its grammar is the schema,
+with the marks of the model's format around it, so that thinking is free.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+from llguidance.hf import from_tokenizer
+
+from chatcli.chat_format.markers import format_of
+from chatcli.errors import SchemaRefused
+from chatcli.replies.answer_form import AnswerForm
+from chatcli.replies.calls import FORCED_CALL
+from chatcli.replies.splitter import HARMONY, MUSE, Format
+
+# The marks that open and close a thought, and that open the answer, in formats with headers.
+AROUND_MESSAGES = {
+    HARMONY: (
+        "<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant",
+        "<|channel|>final<|message|>",
+    ),
+    MUSE: (" to=self<|message|>", "<|eom|><|start|>assistant", " to=user<|message|>"),
+}
+MAX_CALLS = 16
+# A state of the lexer takes one to two kilobytes.
+LIMITS = LLParserLimits(max_lexer_states=50_000, verbose_errors=False)
+
+
+class StructuredAnswer:
+    """Called by mlx-lm with every token so far and the next one's logits.
+
+    Tokens that the form does not allow are masked. If its state becomes too complex, the reply can only end.
+    """
+
+    def __init__(
+        self, tokenizer: Any, form: AnswerForm, generation_prompt: str, reply_start: Sequence[int] = ()
+    ) -> None:
+        """`generation_prompt` is a text, `reply_start` the tokens of the reply so far.
+
+        Raises `SchemaRefused` if that beginning does not fit the form.
+        """
+        beginning, may_think = _begun(format_of(tokenizer), generation_prompt)
+        self._matcher = _compiled(tokenizer, form, may_think).deep_copy()
+        self._was_called = False
+        tokens = [*tokenizer.encode(beginning, add_special_tokens=False)] if beginning else []
+        if not self._matcher.consume_tokens([*tokens, *reply_start]):
+            raise SchemaRefused("The beginning of the answer does not fit its JSON schema.")
+
+    def __call__(self, tokens: Any, logits: Any) -> Any:
+        """Logits of shape (1, vocabulary), with the tokens masked that cannot follow."""
+        if self._was_called:
+            self._matcher.consume_token(tokens[-1].item())
+        self._was_called = True
+        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        allowed = np.unpackbits(bits, bitorder="little")[: logits.shape[-1]].astype(bool)
+        # Models may have more logits than tokens.
+        allowed = np.pad(allowed, (0, logits.shape[-1] - len(allowed)))
+        return mx.where(mx.array(allowed), logits, mx.array(float("-inf"), logits.dtype))
+
+
+def check(tokenizer: Any, form: AnswerForm) -> None:
+    """Raises `SchemaRefused` if this model's answers cannot be bound to a form."""
+    _compiled(tokenizer, form)
+
+
+@functools.lru_cache(maxsize=2)
+def _tokenizer(tokenizer: Any) -> LLTokenizer:
+    """Takes up to a second for a large vocabulary. Raises `SchemaRefused`."""
+    try:
+        return from_tokenizer(tokenizer._tokenizer, eos_token=sorted(tokenizer.eos_token_ids))
+    except ValueError as error:
+        raise SchemaRefused(f"Answers of this model cannot be bound to a schema: {error}.") from None
+
+
+@functools.lru_cache(maxsize=8)
+def _compiled(tokenizer: Any, form: AnswerForm, may_think: bool = True) -> LLMatcher:
+    vocabulary, reply_format = _tokenizer(tokenizer), format_of(tokenizer)
+    if not may_think:
+        reply_format = replace(reply_format, thinking=None)
+    matcher = LLMatcher(vocabulary, _grammar(vocabulary, reply_format, form), limits=LIMITS)
+    if matcher.is_error():
+        reason = matcher.get_error().partition("\n")[0]
+        raise SchemaRefused(f"The answer cannot be bound to this JSON schema: {reason}.")
+    return matcher
+
+
+def _begun(reply_format: Format, generation_prompt: str) -> tuple[str, bool]:
+    """What the generation prompt has of the reply, and whether a thought may come yet.
+
+    It may have an opened thought, or a part of a header. One that it has closed is the only one.
+    """
+    if reply_format.headers is not None:
+        starts = [*reply_format.headers.starts.finditer(generation_prompt)]
+        return generation_prompt[starts[-1].end() :] if starts else "", True
+    if reply_format.thinking is None:
+        return "", False
+    opened, closed = map(generation_prompt.rfind, reply_format.thinking)
+    return generation_prompt[opened:] if opened > closed else "", closed < 0 or opened > closed
+
+
+def _grammar(vocabulary: LLTokenizer, reply_format: Format, form: AnswerForm) -> str:
+    """A reply in llguidance's dialect of Lark."""
+    opens, closes = (
+        "".join(f" ({' | '.join(mark(vocabulary, each) for each in marks)})?" if marks else "")
+        for marks in (reply_format.text_opens, reply_format.text_closes)
+    )
+    rules = [r"TEXT: /(?s:.*)/", r"SPACE: /\n{1,3}/"]
+    if reply_format.headers is not None:
+        thought, end, answer = AROUND_MESSAGES[reply_format.headers]
+        rules += _thought(vocabulary, thought, end)
+        start = f"thought* {mark(vocabulary, answer)}"
+    elif reply_format.thinking is not None:
+        rules += _thought(vocabulary, *reply_format.thinking)
+        start = "thought? SPACE?"
+    else:
+        start = "SPACE?"
+    answers = []
+    if form.schema is not None:
+        rules.append(f"json: %json {form.schema}")
+        answers.append("json")
+        calls = reply_format.calls if form.tools else ()
+        # Marks within a call may be special tokens.
+        rules.append(f"free: (TEXT | <[0-{vocabulary.vocab_size - 1}]>)*")
+        answers += [f"{mark(vocabulary, each)} free" for each in calls]
+    else:
+        for number, (name, schema) in enumerate(form.tools):
+            head = f'{FORCED_CALL[:-1]}{json.dumps(name, ensure_ascii=False)}, "arguments": '
+            rules += [f'call_{number}: {_literal(head)} arguments_{number} "}}"']
+            rules += [f"arguments_{number}: %json {schema}"]
+        rules.append("call: " + " | ".join(f"call_{number}" for number in range(len(form.tools))))
+        more = rf' ("\n" call){{0,{MAX_CALLS - 1}}}' if form.several else ""
+        answers.append(f"call{more}")
+    start = f"start: {start}{opens} ({' | '.join(answers)}){closes}"
+    return "\n".join(["%llguidance {}", start, *rules])
+
+
+def _thought(vocabulary: LLTokenizer, opening: str, closing: str) -> list[str]:
+    """The rule `thought`. Free text ends at the closing mark's first token, or where its text appears."""
+    first, *_ = vocabulary.tokenize_str(closing, parse_special=True)
+    if vocabulary.is_special_token(first):
+        return [f"thought: {mark(vocabulary, opening)} TEXT {mark(vocabulary, closing)}"]
+    pattern = "".join(f"\\x{{{ord(letter):x}}}" for letter in closing)
+    return [f"thought: {mark(vocabulary, opening)} closed", f"closed[lazy]: /(?s:.*){pattern}/"]
+
+
+def mark(vocabulary: LLTokenizer, text: str) -> str:
+    """A mark in a grammar. llguidance keeps special tokens apart from text that spells them."""
+    parts: list[str] = []
+    plain: list[int] = []
+    for token in vocabulary.tokenize_str(text, parse_special=True):
+        if vocabulary.is_special_token(token):
+            parts += [_literal(vocabulary.decode_str(plain))] if plain else []
+            parts.append(f"<[{token}]>")
+            plain = []
+        else:
+            plain.append(token)
+    parts += [_literal(vocabulary.decode_str(plain))] if plain else []
+    return " ".join(parts)
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
