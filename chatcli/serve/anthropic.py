@@ -33,6 +33,37 @@ SAMPLING = {
     "max_tokens": "max_tokens",
     "stop_sequences": "stop",
 }
+# Tools that clients run and whose schema they leave out, by the beginning of their type. As documented on
+# platform.claude.com: bash_20250124 and text_editor_20250728.
+CLIENT_TOOLS: dict[str, Json] = {
+    "bash_": {
+        "type": "object",
+        "description": "Runs a command in a bash session that lasts.",
+        "properties": {
+            "command": {"type": "string", "description": "The command to run."},
+            "restart": {"type": "boolean", "description": "True starts a new session, without a command."},
+        },
+    },
+    "text_editor_": {
+        "type": "object",
+        "description": "Shows, creates and edits text files.",
+        "properties": {
+            "command": {"type": "string", "enum": ["view", "create", "str_replace", "insert"]},
+            "path": {"type": "string", "description": "The file or folder."},
+            "view_range": {
+                "type": "array",
+                "items": {"type": "integer"},
+                "description": "For view: the first and last line, from 1; -1 is the end.",
+            },
+            "file_text": {"type": "string", "description": "For create: the file's text."},
+            "old_str": {"type": "string", "description": "For str_replace: the text to replace, found once."},
+            "new_str": {"type": "string", "description": "For str_replace: the text in its place."},
+            "insert_line": {"type": "integer", "description": "For insert: the line after which it goes."},
+            "insert_text": {"type": "string", "description": "For insert: the text."},
+        },
+        "required": ["command", "path"],
+    },
+}
 # Clients send a thought's signature back. It is not verified.
 SIGNATURE = "Y2hhdGNsaQ=="
 ERROR_TYPES = {
@@ -72,6 +103,8 @@ class Messages(Exchange):
         self._has_begun = False
         self._blocks: list[Json] = []
         self.request = read_request(body)
+        # Without `thinking`, clients expect the text in the first block.
+        self._shows_thinking = self.request.think is not False
 
     def frames(self, event: ReplyEvent) -> bytes:
         match event:
@@ -80,7 +113,7 @@ class Messages(Exchange):
                 reused = event.reused_tokens + event.typeahead_tokens
                 message = self._message(usage(event.prompt_tokens, reused, 0), None)
                 return event_of("message_start", message={**message, "content": []})
-            case ThinkingDelta(text) if text:
+            case ThinkingDelta(text) if text and self._shows_thinking:
                 return self._grow("thinking", text)
             case TextDelta(text) if text:
                 return self._grow("text", text)
@@ -212,7 +245,10 @@ def read_request(body: Fields) -> ReplyRequest:
     prompt = "\n\n".join(text for text in texts if not text.startswith(CHANGING_SYSTEM))
     messages = list(_read_messages(body.objects("messages"), reader))
     in_order_messages = in_order([Message("system", prompt), *messages])
-    think, budget = None, None
+    arguments = body.template_arguments("chat_template_kwargs")
+    output = body.object("output_config") or Fields({})
+    effort = output.get("effort", str) or None
+    think, budget = (None if effort or arguments.get("enable_thinking") else False), None
     if (thinking := body.object("thinking")) is not None:
         kind = thinking.need("type", str)
         if kind not in ("enabled", "disabled", "adaptive"):
@@ -221,7 +257,6 @@ def read_request(body: Fields) -> ReplyRequest:
         budget = thinking.get("budget_tokens", int) if think else None
         if budget is not None and budget < 0:
             raise thinking.wrong("budget_tokens", "must be a whole number ≥ 0")
-    output = body.object("output_config") or Fields({})
     schema = read_schema(output.object("format") or body.object("output_format"))
     tools, answer, one_call = choose(body, _read_tools(body), schema)
     return ReplyRequest(
@@ -231,8 +266,8 @@ def read_request(body: Fields) -> ReplyRequest:
         brought=newest_images(messages),
         sampling=body.sampling(SAMPLING, reads_ahead=True, think_budget=budget),
         think=think,
-        effort=output.get("effort", str) or None,
-        arguments=body.template_arguments("chat_template_kwargs"),
+        effort=effort,
+        arguments=arguments,
         answer=answer,
         one_call=one_call,
     )
@@ -241,8 +276,12 @@ def read_request(body: Fields) -> ReplyRequest:
 def _read_tools(body: Fields) -> list[Json]:
     tools = []
     for tool in body.objects("tools"):
-        if tool.get("type", str) not in (None, "custom"):
-            raise tool.wrong("type", "must be custom: server tools are not supported")
+        kind = tool.get("type", str) or "custom"
+        if known := [schema for start, schema in CLIENT_TOOLS.items() if kind.startswith(start)]:
+            description = known[0]["description"]
+            tool = Fields({"description": description, "input_schema": known[0], **tool.values}, tool.path)
+        elif kind != "custom":
+            raise tool.wrong("type", "must be custom, bash or text_editor: server tools are not supported")
         tool.need("input_schema", dict)
         tools.append(tool_object(tool, "input_schema"))
     return tools

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from starlette.applications import Starlette
@@ -40,7 +41,7 @@ from chatcli.replies.answer_form import check
 from chatcli.serve import anthropic, openai, responses
 from chatcli.serve.guard import Access, guarded
 from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
-from chatcli.serve.wire import BadRequest, Exchange, Json, parse, with_shallow_calls
+from chatcli.serve.wire import BadRequest, Exchange, Fields, Json, parse, with_shallow_calls
 from chatcli.text import clean_line, count, duration, file_size, shorten, without_quoted
 
 # Large, because of images.
@@ -67,6 +68,8 @@ STREAM_HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 MAX_LOGGED_PATH = 80
+# Reads a request's body, for the model of this name. Raises `ChatcliError`.
+ReadExchange = Callable[[Fields, str], Exchange]
 
 
 class Backend(Protocol):
@@ -123,7 +126,7 @@ class Api:
         routes = (
             ("POST", "/v1/chat/completions", self._answer(openai.ChatCompletion)),
             ("POST", "/v1/completions", self._answer(openai.Completion)),
-            ("POST", "/v1/responses", self._answer(responses.Responses)),
+            ("POST", "/v1/responses", self._answer(partial(responses.Responses, items=responses.Items()))),
             ("POST", "/v1/messages", self._answer(anthropic.Messages)),
             ("POST", "/v1/messages/count_tokens", self._answer(anthropic.TokenCount)),
             ("GET", "/v1/models", self._models),
@@ -145,7 +148,7 @@ class Api:
 
     # Replies
 
-    def _answer(self, exchange: type[Exchange]) -> Callable[[Request], Awaitable[ASGIApp]]:
+    def _answer(self, exchange: ReadExchange) -> Callable[[Request], Awaitable[ASGIApp]]:
         async def endpoint(request: Request) -> ASGIApp:
             share = BodyShare(self)
             response: ASGIApp | None = None
@@ -159,7 +162,7 @@ class Api:
 
         return endpoint
 
-    async def _receive(self, exchange: type[Exchange], request: Request, share: BodyShare) -> ASGIApp:
+    async def _receive(self, exchange: ReadExchange, request: Request, share: BodyShare) -> ASGIApp:
         """The reply to a request, which keeps the body's `share`, or an error response."""
         began = time.monotonic()
         if self.state != "ok":
@@ -192,6 +195,10 @@ class Api:
         return JSONResponse({"object": "list", "data": [model], **ends})
 
     async def _model(self, request: Request) -> Response:
+        if (name := request.path_params["name"]) != self.engine.model:
+            shown = shorten(name, MAX_LOGGED_PATH)
+            sentence = f"There is no model '{shown}' here: '{self.engine.model}' is served."
+            return self.error(request.scope, 404, sentence)
         return JSONResponse(self._model_object())
 
     def _model_object(self) -> Json:
@@ -367,8 +374,8 @@ async def read_body(request: Request, share: BodyShare) -> bytearray:
     return body
 
 
-def _read(exchange: type[Any], body: bytearray, model: str) -> Exchange:
-    read: Exchange = exchange(parse(body), model)
+def _read(exchange: ReadExchange, body: bytearray, model: str) -> Exchange:
+    read = exchange(parse(body), model)
     read.request = with_shallow_calls(read.request)
     if (form := read.request.answer) is not None:
         try:
@@ -379,7 +386,8 @@ def _read(exchange: type[Any], body: bytearray, model: str) -> Exchange:
 
 
 def is_anthropic(scope: Scope) -> bool:
-    return str(scope["path"]).startswith("/v1/messages")
+    has_header = any(name == b"anthropic-version" for name, _ in scope["headers"])
+    return str(scope["path"]).startswith("/v1/messages") or has_header
 
 
 def status_of(error: ChatcliError) -> int:

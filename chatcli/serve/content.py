@@ -52,10 +52,26 @@ class ContentReader:
         kind = part.need("type", str)
         if kind in TEXTS:
             return part.need(TEXTS[kind], str)
-        source = part.values.get("source")
-        if kind == "document" and isinstance(source, dict) and source.get("type") == "text":
-            return Fields(source, part.name("source")).need("data", str)
+        is_document = kind in ("document", "search_result")
+        if is_document and (text := self._document(part, lenient=lenient)) is not None:
+            return text
         return self.image(OTHERS.get(kind, kind), partial(self._read_image, part, kind), lenient=lenient)
+
+    def _document(self, part: Fields, *, lenient: bool) -> str | None:
+        """The text of a document or a search result, after its source and title; None if it is not text."""
+        source, key = part.values.get("source"), "content"
+        heads = [part.get(name, str) for name in ("title", "context")]
+        if isinstance(source, dict):
+            if source.get("type") not in ("text", "content"):
+                return None
+            key = "data" if source["type"] == "text" else "content"
+            part = Fields(source, part.name("source"))
+        elif isinstance(source, str):
+            heads.insert(0, source)
+        else:
+            return None
+        texts, pictures = self.content(part, key, lenient=lenient)
+        return None if pictures else "\n".join(filter(None, [*heads, *texts]))
 
     def image(self, kind: str, read: Callable[[], Image], *, lenient: bool) -> str | Picture:
         """The image that `read` returns, or a note that names its `kind`."""

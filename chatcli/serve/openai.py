@@ -72,6 +72,8 @@ class Completion(Exchange):
     """`POST /v1/completions`: continues a prompt without a chat template."""
 
     object, prefix = "text_completion", "cmpl"
+    # Whether what the model thinks is a part of the text.
+    counts_thinking = True
     chunk_object = object
 
     def __init__(self, body: Fields, model: str) -> None:
@@ -85,9 +87,9 @@ class Completion(Exchange):
             "created": int(time.time()),
             "model": model,
         }
+        # The tokens of the text so far, and those whose text has not come yet.
         self._logprobs: list[TokenLogprob] = []
-        # How many of them the stream has sent.
-        self._sent = 0
+        self._pending: list[TokenLogprob] = []
         if body.values.get("n") not in (None, 1):
             raise body.wrong("n", "must be 1: ask for one reply at a time")
         self.request = self.read(body)
@@ -114,12 +116,13 @@ class Completion(Exchange):
             case PrefixMatched():
                 return self.first()
             case TokenLogprob():
-                self._logprobs.append(event)
+                self._pending.append(event)
             case TextDelta(text):
-                return self._chunk(self.delta(text=text))
+                return self._chunk(self.delta(text=text), tokens=self._tokens_of(text))
             case ThinkingDelta(text):
-                return self._chunk(self.delta(thinking=text))
+                return self._chunk(self.delta(thinking=text), tokens=self._tokens_of(text, thinking=True))
             case CallsMade(calls):
+                self._pending = []
                 return self._chunk(self.delta(calls=calls))
             case ReplyDone(record):
                 end = self._chunk(self.delta(), finish_reason(record, self.calls))
@@ -139,10 +142,31 @@ class Completion(Exchange):
         """A choice's part of a chunk. Without a chat template there is neither thinking nor calls."""
         return {"text": thinking + text}
 
-    def _chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> bytes:
-        # The tokens of a stop sequence are not part of the reply.
-        end = len(self._logprobs) if self.record is None else self.record.generated_tokens
-        tokens, self._sent = self._logprobs[self._sent : end], len(self._logprobs)
+    def _tokens_of(self, text: str, *, thinking: bool = False) -> Sequence[TokenLogprob]:
+        """The tokens that a piece of text is of. Markers and what else has no text of its own are left out.
+
+        Tokens precede their text, which may come later: what looks like a marker's beginning is held back.
+        """
+        if thinking and not self.counts_thinking:
+            self._pending = []
+            return ()
+        spelled = [as_bytes(token.text) for token in self._pending]
+        start = b"".join(spelled).rfind(text.encode())
+        end, at = start + len(text.encode()), 0
+        tokens, later = list[TokenLogprob](), list[TokenLogprob]()
+        for token, data in zip(self._pending, spelled, strict=True):
+            if at >= end > start >= 0:
+                later.append(token)
+            elif start < 0 or at + len(data) > start:
+                tokens.append(token)
+            at += len(data)
+        self._pending = later
+        self._logprobs += tokens
+        return tokens
+
+    def _chunk(
+        self, delta: Mapping[str, Any], finish: str | None = None, tokens: Sequence[TokenLogprob] = ()
+    ) -> bytes:
         choice = {"index": 0, **delta, "logprobs": self.logprobs(tokens), "finish_reason": finish}
         data = {**self._head, "object": self.chunk_object, "choices": [choice]}
         return frame({**data, "usage": None} if self._usage_asked else data)
@@ -168,7 +192,7 @@ class Completion(Exchange):
         choice = {
             "index": 0,
             **self.choice(),
-            "logprobs": self.logprobs(self._logprobs[: self.record.generated_tokens]),
+            "logprobs": self.logprobs(self._logprobs),
             "finish_reason": finish_reason(self.record, self.calls),
         }
         return {**self._head, "object": self.object, "choices": [choice], "usage": usage(self.record)}
@@ -181,6 +205,7 @@ class ChatCompletion(Completion):
     """`POST /v1/chat/completions`."""
 
     object, prefix = "chat.completion", "chatcmpl"
+    counts_thinking = False
     chunk_object = "chat.completion.chunk"
 
     def read(self, body: Fields) -> ReplyRequest:
@@ -221,7 +246,7 @@ class ChatCompletion(Completion):
         )
 
     def first(self) -> bytes:
-        return self._chunk({"delta": {"role": "assistant", "content": ""}})
+        return self._chunk({"delta": {"role": "assistant", "content": "", "refusal": None}})
 
     def delta(
         self, *, text: str = "", thinking: str = "", calls: Sequence[ToolCall] = ()
@@ -255,6 +280,7 @@ class ChatCompletion(Completion):
 
     def choice(self) -> Json:
         message: Json = {"role": "assistant", "content": self.text or (None if self.calls else "")}
+        message["refusal"] = None
         if self.thinking:
             message |= {"reasoning_content": self.thinking, "reasoning": self.thinking}
         if self.calls:

@@ -62,8 +62,8 @@ class PromptRenderer:
         `is_over` is asked now and then whether to stop; other work may be done there. Raises `UsageError`,
         `ContextFull`, `ImagesRefused` and `NotAnImage`.
         """
-        if request.prompt is None and not any(each.role == "user" for each in request.messages):
-            raise UsageError("There is no user's message to reply to.")
+        if request.prompt is None and all(each.role == "system" for each in request.messages):
+            raise UsageError("There is no message to reply to.")
         self._check_length(request, is_over)
         return self._with_notes(request)
 

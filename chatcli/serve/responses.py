@@ -43,16 +43,28 @@ WRAPPERS = ("action", "operation", "arguments")
 # Items that configure the server and are not part of the conversation.
 NOT_MESSAGES = ("mcp_list_tools", "additional_tools", "configuration_update")
 UNREADABLE = "[Earlier messages were compacted into a summary that only OpenAI can decrypt.]"
+# How much of them is remembered.
+MAX_ITEM_LETTERS = 1 << 25
 # Request fields that the response repeats, and their defaults.
 REPEATED: Json = {
+    "background": False,
     "instructions": None,
     "max_output_tokens": None,
+    "max_tool_calls": None,
     "metadata": {},
     "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
     "temperature": None,
+    "text": {"format": {"type": "text"}},
     "tool_choice": "auto",
     "tools": [],
+    "top_logprobs": 0,
     "top_p": None,
+    "truncation": "disabled",
+    "user": None,
 }
 # Text items by type: the prefix of their id, their fields, and the part that receives text.
 ITEMS: dict[str, tuple[str, Json, Json]] = {
@@ -65,14 +77,45 @@ ITEMS: dict[str, tuple[str, Json, Json]] = {
 }
 
 
+class Items:
+    """The newest output items by their ids, for clients that refer to them. In memory only."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, Json] = {}
+        self._letters = 0
+
+    def add(self, items: Sequence[Json]) -> None:
+        for item in items:
+            self._items[item["id"]] = item
+            self._letters += _letters_of(item)
+        while self._letters > MAX_ITEM_LETTERS:
+            self._letters -= _letters_of(self._items.pop(next(iter(self._items))))
+
+    def resolved(self, item: Fields) -> Fields:
+        """The item that an `item_reference` refers to, or the item itself. Raises `BadRequest`."""
+        if item.get("type", str) != "item_reference" and set(item.values) != {"id"}:
+            return item
+        known = self._items.get(item.need("id", str))
+        if known is None:
+            raise item.wrong("id", "refers to an item that is not known: send it whole, with store false")
+        return Fields(known, item.path)
+
+
+def _letters_of(item: Json) -> int:
+    texts = [part["text"] for part in item.get("content", ())]
+    return sum(map(len, [*texts, item.get("arguments", "")]))
+
+
 class Responses(Exchange):
     """`POST /v1/responses`."""
 
     format_field = "text.format"
 
-    def __init__(self, body: Fields, model: str) -> None:
-        """Raises `BadRequest`, `NotAnImage` and `ImagesRefused`."""
+    def __init__(self, body: Fields, model: str, items: Items) -> None:
+        """`items` are those of earlier replies. Raises `BadRequest`, `NotAnImage` and `ImagesRefused`."""
         super().__init__(model)
+        self._items = items
+        self._is_stored = body.get("store", bool) is not False
         self.stream = body.get("stream", bool) or False
         # (namespace, name) of functions in a namespace, by the name that the model sees.
         self._in_namespace: dict[str, tuple[str, str]] = {}
@@ -80,11 +123,18 @@ class Responses(Exchange):
         self._events = 0
         self.request = self._read(body)
         given = {key: value for key in REPEATED if (value := body.values.get(key)) is not None}
+        if "tools" in given:
+            # Some clients require these fields of a function.
+            blank = {"description": None, "parameters": None, "strict": False}
+            given["tools"] = [
+                {**blank, **tool} if tool.get("type") == "function" else tool for tool in given["tools"]
+            ]
         self._head = {
             "id": new_id("resp"),
             "object": "response",
             "created_at": int(time.time()),
             "model": model,
+            "service_tier": "default",
             "store": False,
             **REPEATED,
             **given,
@@ -103,7 +153,7 @@ class Responses(Exchange):
             messages = [Message("user", text)]
         else:
             body.need("input", list)
-            items = body.objects("input")
+            items = [self._items.resolved(item) for item in body.objects("input")]
             for item in items:
                 if item.values.get("type") == "additional_tools":
                     tools += self._read_tools(item)
@@ -158,6 +208,8 @@ class Responses(Exchange):
                 return b"".join(map(self._call, calls))
             case ReplyDone(record):
                 data = self._close(status_of(record))
+                if self._is_stored:
+                    self._items.add(self._output)
                 return data + self._event(status_of(record), response=self.whole())
         return b""
 

@@ -32,6 +32,8 @@ MAX_CONNECTIONS, MAX_BACKLOG = 1024, 128
 # How long idle connections stay open, and how long replies may take to end when the server stops.
 IDLE_SECONDS = 60
 GRACE_SECONDS = 5
+# When a half-closed connection is tried again, and how often after that.
+FIRST_PROBE_SECONDS, PROBE_SECONDS = 0.05, 1.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -95,9 +97,25 @@ class LimitedProtocol(H11Protocol):
         super().data_received(data)
         self._watch_head()
 
-    def eof_received(self) -> None:
-        if not self._is_refused:
-            super().eof_received()
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A client that has sent its request and no more will come of (half-closed) gets its reply.
+
+        Only writing tells it from one that has left.
+        """
+        cycle = self.cycle
+        if self._is_refused or cycle is None or cycle.response_complete or cycle.more_body:
+            return False
+        cycle.keep_alive = False
+        self._probe(FIRST_PROBE_SECONDS)
+        return True
+
+    def _probe(self, interval: float) -> None:
+        """Until the reply begins write interim responses, which clients skip: one that has left resets."""
+        if self.transport.is_closing() or self.cycle.response_started:
+            return
+        if self.scope["http_version"] == "1.1":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.loop.call_later(interval, self._probe, PROBE_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._is_refused:

@@ -30,7 +30,7 @@ def ask(client: anthropic.Anthropic, text: str = "chat", **more: Any) -> Any:
 
 
 def test_a_message_has_blocks_and_counts_cached_tokens(client: anthropic.Anthropic) -> None:
-    message = ask(client)
+    message = ask(client, thinking={"type": "adaptive"})
     thinking, text = message.content
     assert ("thinking", "Hm, é.") == (thinking.type, thinking.thinking) and thinking.signature
     assert ("text", "Yes, indeed.", "end_turn") == (text.type, text.text, message.stop_reason)
@@ -40,6 +40,47 @@ def test_a_message_has_blocks_and_counts_cached_tokens(client: anthropic.Anthrop
         message.usage.cache_creation_input_tokens,
         message.usage.output_tokens,
     )
+
+
+def test_without_thinking_the_first_block_is_the_text(client: anthropic.Anthropic) -> None:
+    assert "Yes, indeed." == ask(client).content[0].text
+    assert False is ENGINE.requests[-1].think
+    with client.messages.stream(
+        model="any", max_tokens=9, messages=[{"role": "user", "content": "chat"}]
+    ) as s:
+        assert ["text"] == [block.type for block in s.get_final_message().content]
+
+
+def test_tools_that_clients_run_are_functions(client: anthropic.Anthropic) -> None:
+    editor = {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool", "max_characters": 9}
+    ask(client, tools=[{"type": "bash_20250124", "name": "bash"}, editor])
+    functions = [tool["function"] for tool in ENGINE.requests[-1].tools]
+    assert ["bash", "str_replace_based_edit_tool"] == [function["name"] for function in functions]
+    assert [{"command", "restart"}, {"command", "path"}] == [
+        set(function["parameters"].get("required", function["parameters"]["properties"]))
+        for function in functions
+    ]
+
+
+def test_documents_and_search_results_with_text_are_text(client: anthropic.Anthropic) -> None:
+    block = {"type": "text", "text": "A letter."}
+    result = {"type": "search_result", "source": "https://a", "title": "B", "content": [block]}
+    documents: list[Any] = [
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "A."},
+            "title": "T",
+        },
+        {"type": "document", "source": {"type": "content", "content": [block]}},
+        {"type": "document", "source": {"type": "content", "content": "C."}, "context": "Of Bo."},
+        result,
+    ]
+    texts = ["T\nA.", "A letter.", "Of Bo.\nC.", "https://a\nB\nA letter."]
+    ask(client, messages=[{"role": "user", "content": documents}])
+    assert "\n".join(texts) == ENGINE.requests[-1].messages[0].content
+    told = {"type": "tool_result", "tool_use_id": "c1", "content": [result]}
+    ask(client, messages=[{"role": "user", "content": [told]}])
+    assert Message("tool", texts[-1], tool_call_id="c1") == ENGINE.requests[-1].messages[0]
 
 
 @pytest.mark.parametrize("text", ["chat", "call"])
@@ -165,6 +206,10 @@ def test_an_error_within_a_stream_is_its_last_event(client: anthropic.Anthropic)
 
 def test_the_model_is_listed(client: anthropic.Anthropic) -> None:
     assert [ENGINE.model] == [model.id for model in client.models.list()]
+    with pytest.raises(anthropic.NotFoundError) as refused:
+        client.models.retrieve("nope")
+    error = refused.value.body
+    assert isinstance(error, dict) and "not_found_error" == error["error"]["type"]
 
 
 def test_a_prompt_that_does_not_fit_is_refused_in_words_that_agents_recognize(

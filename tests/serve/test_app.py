@@ -205,6 +205,22 @@ def test_a_client_that_disconnects_cancels_its_reply(url: str, stream: bool) -> 
     wait_until(lambda: answer(url, "GET", "/v1/status")[1]["running"] == 0)
 
 
+@pytest.mark.parametrize("version", [pytest.param("1.0", marks=SLOW), "1.1"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_half_closed_client_gets_its_reply(url: str, stream: bool, version: str) -> None:
+    body = json.dumps(message("slow", stream=stream))
+    head = (
+        f"POST /v1/chat/completions HTTP/{version}\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    address = urlsplit(url)
+    with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
+        connection.sendall(f"{head}{body}".encode())
+        connection.shutdown(socket.SHUT_WR)
+        with connection.makefile("rb") as replies:
+            received = replies.read()
+    assert b"There." in received and received.count(b" 200 OK") == 1
+
+
 def test_requests_are_told_to_retry_while_the_model_loads() -> None:
     with serving(ScriptedEngine(loading=1.0), wait=False) as url:
         assert (503, {"status": "loading"}) == answer(url, "GET", "/health")

@@ -277,7 +277,7 @@ def test_a_request_that_fails_leaves_the_others(recurrent: Path, tmp_path: Path)
             served.ask(question("word " * 5000))
         with pytest.raises(ContextFull, match="more tokens than the model's context"):
             served.ask(question("word " * 1_000_000))
-        with pytest.raises(UsageError, match="no user's message"):
+        with pytest.raises(UsageError, match="no message"):
             served.ask([Message("system", "a")])
         assert good.done().record.tokens
 
@@ -590,3 +590,31 @@ def test_what_cannot_fit_is_refused_wherever_it_stands_while_others_get_tokens(
         assert time.monotonic() - began < 3
         stream.cancelled.set()
         assert "cancelled" == stream.done().record.finish_reason
+
+
+def test_a_history_without_a_question_is_answered_and_kept(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", "qwen3_5", template=QWEN3_TOOLS)
+    call = ToolCall("look", "{}", "abcdefghi")
+    cut = [Message("system", SYSTEM), Message("assistant", "", tool_calls=(call,))]
+    cut.append(Message("tool", "a cat", tool_call_id=call.id))
+    with Served(model, tmp_path / "saved", keep=True) as served:
+        first = served.ask(cut, tools=TOOLS).record
+        served.rest()
+        again = served.ask(cut, tools=TOOLS).record
+    assert first.tokens == again.tokens and again.reused_tokens > 0.9 * first.prompt_tokens
+    assert 1 == len(SessionFolder(tmp_path / "saved").names())
+
+
+def test_a_reply_ends_after_the_one_call_that_was_asked_for(tmp_path: Path) -> None:
+    model = write_reciter(
+        tmp_path / "model", QWEN3_TOOLS, ["<tool_call>", f"[{CALL},{CALL}]", "</tool_call>", "x"]
+    )
+    with Served(model, tmp_path / "saved") as served:
+        asked = question("Look.")
+        assert 2 == len(served.ask(asked, tools=TOOLS).calls)
+        reply = served.ask(asked, tools=TOOLS, one_call=True)
+        assert 1 == len(reply.calls) and "stop" == reply.record.finish_reason
+        served.rest()
+        history = [*with_reply(asked, reply), Message("tool", "a cat", tool_call_id=reply.calls[0].id)]
+        record = served.ask(history, tools=TOOLS, one_call=True).record
+        assert record.reused_tokens > 0.8 * record.prompt_tokens

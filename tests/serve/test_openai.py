@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from PIL import Image as Pillow
 
 from chatcli.conversation.tree import Message
-from chatcli.events import ToolCall
-from chatcli.serve.wire import NO_LIMIT
-from tests.support.serving import ScriptedEngine, serving
+from chatcli.events import TextDelta, ThinkingDelta, ToolCall
+from chatcli.serve.openai import ChatCompletion
+from chatcli.serve.request import CallsMade, ReplyDone, TokenLogprob
+from chatcli.serve.wire import NO_LIMIT, parse
+from tests.support.serving import CALLS, RECORD, ScriptedEngine, serving
 
 ENGINE = ScriptedEngine()
 TOOL = {
@@ -82,13 +85,37 @@ def test_tool_calls_come_with_the_text_before_them(client: openai.OpenAI) -> Non
 
 def test_each_chunk_has_the_logprobs_of_its_text(client: openai.OpenAI) -> None:
     content = chat(client, logprobs=True, top_logprobs=2).choices[0].logprobs.content
-    assert [("Hm", -0.5), ("Yes", -0.25)] == [(token.token, token.logprob) for token in content]
-    assert [("Hm", -0.5), ("No", -9999.0)] == [(top.token, top.logprob) for top in content[0].top_logprobs]
-    assert [72, 109] == content[0].bytes
+    assert [("Yes", -0.25), (", ", -0.5)] == [(token.token, token.logprob) for token in content]
+    assert [(", ", -0.5), ("No", -9999.0)] == [(top.token, top.logprob) for top in content[1].top_logprobs]
+    assert [89, 101, 115] == content[0].bytes
     chunks = list(chat(client, stream=True, logprobs=True))
     told = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].logprobs]
-    assert [None, "Yes, "] == told
+    assert ["Yes, "] == told
     assert chat(client).choices[0].logprobs is None
+
+
+def token_of(text: str) -> TokenLogprob:
+    return TokenLogprob(7, text, -0.5)
+
+
+def test_logprobs_are_those_of_the_content_alone() -> None:
+    events: list[Any] = [
+        *(token_of("Hm"), ThinkingDelta("Hm")),
+        # A marker, and what a template puts after it.
+        *(token_of("</think>"), token_of("\n\n")),
+        # What may begin a marker is held back; a character may be several tokens.
+        *(token_of("a"), TextDelta("a"), token_of(" <"), token_of("b <"), TextDelta(" <b "), token_of("c")),
+        *(TextDelta("<c"), token_of("\udcc3"), token_of("\udca9"), TextDelta("é")),
+        *(token_of("<call>"), CallsMade(CALLS), token_of("END"), ReplyDone(RECORD)),
+    ]
+    body = {"messages": [{"role": "user", "content": "a"}], "logprobs": True, "stream": True}
+    exchange = ChatCompletion(parse(json.dumps(body).encode()), "tiny")
+    streamed = b"".join(exchange.take(event) for event in events)
+    frames = [json.loads(line[6:]) for line in streamed.split(b"\n\n")[:-2]]
+    sent = [choice["logprobs"] for frame in frames for choice in frame["choices"]]
+    tokens = [token["token"] for each in sent if each for token in each["content"]]
+    content = exchange.whole()["choices"][0]["logprobs"]["content"]
+    assert ["a", " <", "b <", "c", "\\xc3", "\\xa9"] == tokens == [token["token"] for token in content]
 
 
 def test_a_conversation_with_tools_thinking_and_images_reaches_the_engine(client: openai.OpenAI) -> None:
@@ -158,14 +185,16 @@ def test_sampling_and_thinking_options_reach_the_engine(client: openai.OpenAI) -
 def test_a_prompt_is_completed(client: openai.OpenAI) -> None:
     reply = client.completions.create(model="any", prompt="Once", logprobs=1)
     assert "Hm, é.Yes, indeed." == reply.choices[0].text and "Once" == ENGINE.requests[-1].prompt
-    assert ["Hm", "Yes"] == reply.choices[0].logprobs.tokens
+    assert ["Hm", "Yes", ", "] == reply.choices[0].logprobs.tokens
     chunks = list(client.completions.create(model="any", prompt=["Once"], stream=True))
     assert "Hm, é.Yes, indeed." == "".join(chunk.choices[0].text for chunk in chunks)
 
 
 def test_the_model_is_listed(client: openai.OpenAI) -> None:
     assert [ENGINE.model] == [model.id for model in client.models.list()]
-    assert ENGINE.model == client.models.retrieve("mlx-community/some").id
+    assert ENGINE.model == client.models.retrieve(ENGINE.model).id
+    with pytest.raises(openai.NotFoundError, match="no model 'nope'"):
+        client.models.retrieve("nope")
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
 
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError
 from chatcli.events import TextDelta, ToolCall
 from chatcli.serve.request import CallsMade, ReplyDone
-from chatcli.serve.responses import Responses
+from chatcli.serve.responses import Items, Responses
 from chatcli.serve.wire import in_order, parse
 from tests.serve.test_openai import png
 from tests.support.asking import Served
@@ -118,6 +120,35 @@ def test_calls_are_items_that_name_their_namespace(client: openai.OpenAI) -> Non
     assert "memo__recall" == ENGINE.requests[-1].messages[1].tool_calls[0].name
 
 
+def test_items_may_be_referred_to_by_their_ids(client: openai.OpenAI) -> None:
+    def refer(text: str, **more: Any) -> Any:
+        output = ask(client, text, tools=[TOOL], **more).output
+        references = [{"type": "item_reference", "id": item.id} for item in output]
+        results = [answer_to(item) for item in output if item.type == "function_call"]
+        ask(
+            client,
+            [{"role": "user", "content": text}, *references, *results, {"role": "user", "content": "?"}],
+        )
+        return ENGINE.requests[-1].messages
+
+    calls = (ToolCall("read", '{"path": "a"}', "call_1", 7, 7), ToolCall("list", "{}", "call_2", 7, 7))
+    reply = Message("assistant", "I look.", tool_calls=calls)
+    assert (Message("user", "call"), reply) == refer("call")[:2]
+    assert Message("assistant", "Yes, indeed.", "Hm, é.") == refer("chat")[1]
+    with pytest.raises(openai.BadRequestError, match="not known"):
+        refer("chat", store=False)
+
+
+def test_the_fields_that_strict_clients_require_are_there(client: openai.OpenAI) -> None:
+    raw = client.responses.with_raw_response.create(
+        model="any", input="call", tools=[TOOL]
+    ).http_response.json()
+    assert {"error", "incomplete_details", "instructions", "text", "truncation", "reasoning"} <= raw.keys()
+    assert False is raw["tools"][0]["strict"] and {"format": {"type": "text"}} == raw["text"]
+    for event in ask(client, "chat", stream=True, tools=[TOOL]):
+        TypeAdapter(ResponseStreamEvent).validate_python(event.model_dump())
+
+
 def answer_to(call: Any) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call.call_id, "output": "a cat"}
 
@@ -200,7 +231,7 @@ def test_an_error_within_a_stream_is_its_last_event(client: openai.OpenAI) -> No
 
 
 def test_a_waiting_stream_sends_events() -> None:
-    exchange = Responses(parse(b'{"input": "slow", "stream": true}'), "tiny")
+    exchange = Responses(parse(b'{"input": "slow", "stream": true}'), "tiny", Items())
     data = exchange.keep_alive() + exchange.take(MATCHED) + exchange.keep_alive()
     data += exchange.error_frame(ChatcliError("No disk is left."), 500)
     events = [line for line in data.decode().splitlines() if line.startswith("event: ")]
@@ -215,7 +246,7 @@ def test_a_waiting_stream_sends_events() -> None:
         ("input", 5, "list"),
         ("input", [], "end with"),
         ("input", [{"role": "king", "content": "a"}], "role"),
-        ("input", [{"type": "item_reference", "id": "a"}], "function_call"),
+        ("input", [{"type": "item_reference", "id": "a"}], "not known"),
         ("input", [{"role": "user", "content": [{"type": "input_file"}]}], "text or an image"),
         ("input", [{"role": "user", "content": [{"type": "input_image", "image_url": "http://a"}]}], "data:"),
         ("input", [{"type": "function_call", "name": "a", "arguments": "{}"}], "call_id"),

@@ -40,10 +40,11 @@ SCRIPT: Mapping[str, Sequence[Step]] = {
     "chat": [
         MATCHED,
         PrefillProgress(8, 8),
-        TokenLogprob(7, "Hm", -0.5, ((7, "Hm", -0.5), (8, "No", -math.inf))),
+        TokenLogprob(7, "Hm", -0.5),
         ThinkingDelta("Hm, "),
         ThinkingDelta("é."),
         TokenLogprob(9, "Yes", -0.25),
+        TokenLogprob(7, ", ", -0.5, ((7, ", ", -0.5), (8, "No", -math.inf))),
         TextDelta("Yes, "),
         TextDelta("indeed."),
         ReplyDone(RECORD),
