@@ -13,12 +13,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, Protocol
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -40,6 +41,7 @@ from chatcli.events import TurnRecord
 from chatcli.replies.answer_form import check
 from chatcli.serve import anthropic, openai, responses
 from chatcli.serve.guard import Access, guarded
+from chatcli.serve.metrics import Metrics
 from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import BadRequest, Exchange, Fields, Json, parse, with_shallow_calls
 from chatcli.text import clean_line, count, duration, file_size, shorten, without_quoted
@@ -68,6 +70,8 @@ STREAM_HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 MAX_LOGGED_PATH = 80
+# The events of a request's replies, each with the exchange that takes it.
+Events = asyncio.Queue[tuple[Exchange, ReplyEvent | ChatcliError]]
 # Reads a request's body, for the model of this name. Raises `ChatcliError`.
 ReadExchange = Callable[[Fields, str], Exchange]
 
@@ -109,6 +113,7 @@ class Api:
         self.state: Literal["loading", "ok", "stopping"] = "loading"
         self._log_messages = log_messages
         self._created = int(time.time())
+        self.metrics = Metrics(self._engine_status)
         # The cancel events of running requests.
         self.running: set[threading.Event] = set()
         # The size of all open requests' bodies.
@@ -119,8 +124,7 @@ class Api:
     def stop(self) -> None:
         """Cancel every reply after its current token, and refuse new requests."""
         self.state = "stopping"
-        for cancelled in self.running:
-            cancelled.set()
+        cancel(self.running)
 
     def application(self, access: Access) -> ASGIApp:
         routes = (
@@ -132,6 +136,7 @@ class Api:
             ("GET", "/v1/models", self._models),
             ("GET", "/v1/models/{name:path}", self._model),
             ("GET", "/v1/status", self._status),
+            ("GET", "/metrics", self._metrics),
             ("GET", "/health", self._health),
             # People open it, and agents check that the server is there.
             ("GET", "/", self._root),
@@ -208,8 +213,14 @@ class Api:
         of_openai = {"id": name, "object": "model", "created": self._created, "owned_by": "chatcli"}
         return {**of_openai, "type": "model", "display_name": name, "created_at": created_at}
 
+    def _engine_status(self) -> Mapping[str, Any]:
+        return self.engine.status() if self.state == "ok" else {}
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(await asyncio.to_thread(self.metrics.text), media_type=CONTENT_TYPE_LATEST)
+
     async def _status(self, request: Request) -> Response:
-        status = await asyncio.to_thread(self.engine.status) if self.state == "ok" else {}
+        status = await asyncio.to_thread(self._engine_status)
         return JSONResponse({"status": self.state, "running": len(self.running), **status})
 
     async def _root(self, request: Request) -> Response:
@@ -279,6 +290,7 @@ class Api:
 
     def log_reply(self, scope: Scope, exchange: Exchange, record: TurnRecord, began: float) -> None:
         """Log a reply's token counts, its time, and why more tokens were not reused."""
+        self.metrics.answered(record)
         if exchange.request.count_only:
             self.log(scope, "counted", count("token", record.prompt_tokens))
             return
@@ -416,24 +428,31 @@ class ReplyResponse:
     async def _reply(self, scope: Scope, receive: Receive, send: Send) -> None:
         api, exchange = self._api, self._exchange
         loop = asyncio.get_running_loop()
-        events: asyncio.Queue[ReplyEvent | ChatcliError] = asyncio.Queue()
+        events: Events = asyncio.Queue()
 
-        def deliver(event: ReplyEvent | ChatcliError) -> None:
+        def deliver(part: Exchange, event: ReplyEvent | ChatcliError) -> None:
             # A forced stop may end the loop first.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(events.put_nowait, event)
+                loop.call_soon_threadsafe(events.put_nowait, (part, event))
 
-        cancelled = api.engine.submit(exchange.request, deliver)
-        api.running.add(cancelled)
+        cancelled = [
+            api.engine.submit(request, partial(deliver, exchange.part(number)))
+            for number, request in enumerate(exchange.requests)
+        ]
+        api.running.update(cancelled)
         if api.state == "stopping":
-            cancelled.set()
+            cancel(cancelled)
         left = asyncio.create_task(watch(receive, cancelled))
         try:
-            end = await self._pass_on(events, send, left)
-            if isinstance(end, ReplyDone):
-                api.log_reply(scope, exchange, end.record, self._began)
+            end: ReplyDone | ChatcliError
+            for _ in cancelled:
+                part, end = await self._pass_on(events, send, left)
+                if not isinstance(end, ReplyDone):
+                    break
+                api.log_reply(scope, part, end.record, self._began)
                 if end.record.finish_reason == "cancelled":
                     end = Stopped("The reply was stopped: the server is stopping.")
+                    break
             if left.done():
                 return
             if isinstance(end, ReplyDone):
@@ -449,35 +468,35 @@ class ReplyResponse:
         except TimeoutError:
             api.log(scope, "-", "the client stopped reading its reply")
         finally:
-            cancelled.set()
-            api.running.discard(cancelled)
+            cancel(cancelled)
+            api.running.difference_update(cancelled)
             left.cancel()
 
     async def _pass_on(
-        self, events: asyncio.Queue[ReplyEvent | ChatcliError], send: Send, left: asyncio.Task[None]
-    ) -> ReplyDone | ChatcliError:
-        """Send events until the last one, which is returned. Raises `TimeoutError`."""
+        self, events: Events, send: Send, left: asyncio.Task[None]
+    ) -> tuple[Exchange, ReplyDone | ChatcliError]:
+        """Send events until the last one of a reply, which is returned. Raises `TimeoutError`."""
         exchange = self._exchange
         while True:
             silence = max(self._sent + KEEP_ALIVE_SECONDS - time.monotonic(), 0)
-            event: ReplyEvent | ChatcliError | None = None
+            part, event = exchange, None
             with contextlib.suppress(TimeoutError):
-                event = await asyncio.wait_for(events.get(), silence)
+                part, event = await asyncio.wait_for(events.get(), silence)
             data = exchange.keep_alive() if event is None else b""
             while event is not None and not isinstance(event, ChatcliError):
                 if isinstance(event, ReplyDone) and event.record.finish_reason == "cancelled":
-                    return event
-                data += exchange.take(event)
+                    return part, event
+                data += part.take(event)
                 if isinstance(event, ReplyDone) or events.empty():
                     break
                 # Send queued events together.
-                event = events.get_nowait()
+                part, event = events.get_nowait()
             if data:
                 if exchange.stream and not left.done():
                     await self._write(send, data)
                 self._sent = time.monotonic()
             if isinstance(event, ReplyDone | ChatcliError):
-                return event
+                return part, event
 
     async def _write(self, send: Send, data: bytes, *, more: bool = True) -> None:
         if not self._has_begun:
@@ -488,8 +507,13 @@ class ReplyResponse:
         await asyncio.wait_for(send(message), WRITE_SECONDS)
 
 
-async def watch(receive: Receive, cancelled: threading.Event) -> None:
-    """Wait until the client disconnects, then cancel the reply."""
+async def watch(receive: Receive, cancelled: Sequence[threading.Event]) -> None:
+    """Wait until the client disconnects, then cancel its replies."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    cancelled.set()
+    cancel(cancelled)
+
+
+def cancel(cancelled: Iterable[threading.Event]) -> None:
+    for each in cancelled:
+        each.set()

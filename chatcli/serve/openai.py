@@ -6,10 +6,12 @@ Thinking is returned beside the content as both `reasoning_content` (DeepSeek, l
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from chatcli.chat_format.token_bytes import as_bytes, readable
@@ -50,6 +52,8 @@ SAMPLING = {
     "max_output_tokens": "max_tokens",
     "thinking_budget": "think_budget",
 }
+# Replies to one request.
+MAX_CHOICES = 16
 # OpenAI's value for tokens that cannot occur. JSON has no infinity.
 MIN_LOGPROB = -9999.0
 CANNOT = "is not supported by this server"
@@ -90,9 +94,28 @@ class Completion(Exchange):
         # The tokens of the text so far, and those whose text has not come yet.
         self._logprobs: list[TokenLogprob] = []
         self._pending: list[TokenLogprob] = []
-        if body.values.get("n") not in (None, 1):
-            raise body.wrong("n", "must be 1: ask for one reply at a time")
         self.request = self.read(body)
+        # The replies, this one first; each is the choice of its `index`.
+        self.index, self.choices = 0, [self]
+        count = body.get("n", int)
+        if count is not None and not 1 <= count <= MAX_CHOICES:
+            raise body.wrong("n", f"must be a whole number from 1 to {MAX_CHOICES}")
+        if body.values.get("best_of") not in (None, count or 1):
+            raise body.wrong("best_of", "must be n")
+        for number in range(1, count or 1):
+            other = copy.copy(self)
+            other.index, other._logprobs, other._pending = number, [], []
+            self.choices.append(other)
+
+    @property
+    def requests(self) -> Sequence[ReplyRequest]:
+        request = self.request
+        return [
+            replace(request, sampling=request.sampling.shifted(number)) for number in range(len(self.choices))
+        ]
+
+    def part(self, number: int) -> Exchange:
+        return self.choices[number]
 
     def read(self, body: Fields) -> ReplyRequest:
         prompt = body.values.get("prompt")
@@ -104,8 +127,6 @@ class Completion(Exchange):
             )
         for key in ("suffix", "echo"):
             body.refuse(key, CANNOT)
-        if body.values.get("best_of") not in (None, 1):
-            raise body.wrong("best_of", "must be 1")
         top = body.get("logprobs", int)
         if top is not None and not 0 <= top <= MAX_TOP_LOGPROBS:
             raise body.wrong("logprobs", f"must be a whole number from 0 to {MAX_TOP_LOGPROBS}")
@@ -126,8 +147,10 @@ class Completion(Exchange):
                 return self._chunk(self.delta(calls=calls))
             case ReplyDone(record):
                 end = self._chunk(self.delta(), finish_reason(record, self.calls))
+                if any(choice.record is None for choice in self.choices):
+                    return end
                 if self._usage_asked:
-                    data = {**self._head, "object": self.chunk_object, "choices": [], "usage": usage(record)}
+                    data = {**self._head, "object": self.chunk_object, "choices": [], "usage": self.usage()}
                     end += frame(data)
                 return end + STREAM_END
         return b""
@@ -167,7 +190,7 @@ class Completion(Exchange):
     def _chunk(
         self, delta: Mapping[str, Any], finish: str | None = None, tokens: Sequence[TokenLogprob] = ()
     ) -> bytes:
-        choice = {"index": 0, **delta, "logprobs": self.logprobs(tokens), "finish_reason": finish}
+        choice = {"index": self.index, **delta, "logprobs": self.logprobs(tokens), "finish_reason": finish}
         data = {**self._head, "object": self.chunk_object, "choices": [choice]}
         return frame({**data, "usage": None} if self._usage_asked else data)
 
@@ -188,14 +211,34 @@ class Completion(Exchange):
         return {"text": self.thinking + self.text}
 
     def whole(self) -> Json:
-        assert self.record is not None
-        choice = {
-            "index": 0,
-            **self.choice(),
-            "logprobs": self.logprobs(self._logprobs),
-            "finish_reason": finish_reason(self.record, self.calls),
+        choices = [
+            {
+                "index": each.index,
+                **each.choice(),
+                "logprobs": each.logprobs(each._logprobs),
+                "finish_reason": finish_reason(each.record, each.calls),
+            }
+            for each in self.choices
+            if each.record is not None
+        ]
+        return {**self._head, "object": self.object, "choices": choices, "usage": self.usage()}
+
+    def usage(self) -> Json:
+        """Token counts. Cached tokens came from a checkpoint, in memory or on disk.
+
+        The prompt counts once, as the first reply found it.
+        """
+        records = [each.record for each in self.choices if each.record is not None]
+        first, generated = records[0], sum(record.generated_tokens for record in records)
+        return {
+            "prompt_tokens": first.prompt_tokens,
+            "completion_tokens": generated,
+            "total_tokens": first.prompt_tokens + generated,
+            "prompt_tokens_details": {"cached_tokens": first.reused_tokens + first.typeahead_tokens},
+            "completion_tokens_details": {
+                "reasoning_tokens": sum(record.thinking_tokens for record in records)
+            },
         }
-        return {**self._head, "object": self.object, "choices": [choice], "usage": usage(self.record)}
 
     def error_frame(self, error: ChatcliError, status: int) -> bytes:
         return frame(error_of(error, status))
@@ -308,17 +351,6 @@ def call_object(call: ToolCall) -> Json:
 
 def finish_reason(record: TurnRecord, calls: Sequence[ToolCall]) -> str:
     return "tool_calls" if calls and record.finish_reason == "stop" else record.finish_reason
-
-
-def usage(record: TurnRecord) -> Json:
-    """Token counts. Cached tokens came from a checkpoint, in memory or on disk."""
-    return {
-        "prompt_tokens": record.prompt_tokens,
-        "completion_tokens": record.generated_tokens,
-        "total_tokens": record.prompt_tokens + record.generated_tokens,
-        "prompt_tokens_details": {"cached_tokens": record.reused_tokens + record.typeahead_tokens},
-        "completion_tokens_details": {"reasoning_tokens": record.thinking_tokens},
-    }
 
 
 def read_sampling(body: Fields) -> Sampling:

@@ -265,6 +265,15 @@ class Exchange(ABC):
         self.stop_text: str | None = None
         self.progress: PrefillProgress | None = None
 
+    @property
+    def requests(self) -> Sequence[ReplyRequest]:
+        """The requests that this one is to the engine: one for each reply."""
+        return (self.request,)
+
+    def part(self, number: int) -> Exchange:
+        """The exchange that takes the events of reply `number`, from 0."""
+        return self
+
     def take(self, event: ReplyEvent) -> bytes:
         """Add an event to the reply. Returns its stream frames, which may be empty."""
         match event:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.datastructures import Headers
 
 from chatcli.errors import UsageError
@@ -219,6 +220,26 @@ def test_a_half_closed_client_gets_its_reply(url: str, stream: bool, version: st
         with connection.makefile("rb") as replies:
             received = replies.read()
     assert b"There." in received and received.count(b" 200 OK") == 1
+
+
+def test_prometheus_reads_what_is_reused_and_how_long_clients_wait() -> None:
+    with serving(ScriptedEngine(loading=1.0), wait=False) as url, asked(url, "GET", "/metrics") as response:
+        assert 200 == response.status
+    with serving(ScriptedEngine()) as url:
+        for text in ("chat", "call"):
+            answer(url, "POST", "/v1/messages", message(text, max_tokens=9))
+        with asked(url, "GET", "/metrics") as response:
+            text = response.read().decode()
+    samples = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.labels
+    }
+    assert 2 == samples["chatcli_requests_total"] == samples["chatcli_time_to_first_token_seconds_count"]
+    assert 0.5 == samples["chatcli_time_to_first_token_seconds_sum"]
+    names = ("hits_total", "reused_tokens_total", "prefilled_tokens_total", "queued_requests")
+    assert {f"chatcli_{name}" for name in names} <= samples.keys()
 
 
 def test_requests_are_told_to_retry_while_the_model_loads() -> None:

@@ -66,6 +66,32 @@ def test_a_stream_contains_the_same_reply_in_pieces(client: openai.OpenAI) -> No
     assert 32 == chunks[-1].usage.prompt_tokens_details.cached_tokens
 
 
+def test_n_replies_are_choices_of_one_completion(client: openai.OpenAI) -> None:
+    count = len(ENGINE.requests)
+    reply = chat(client, "call", n=3, seed=7, tools=[TOOL])
+    assert [(0, "I look."), (1, "I look."), (2, "I look.")] == [
+        (choice.index, choice.message.content) for choice in reply.choices
+    ]
+    assert [2, 2, 2] == [len(choice.message.tool_calls) for choice in reply.choices]
+    assert [7, 8, 9] == [request.sampling.seed for request in ENGINE.requests[count:]]
+    assert (40, 15, 55) == (
+        reply.usage.prompt_tokens,
+        reply.usage.completion_tokens,
+        reply.usage.total_tokens,
+    )
+    chunks = list(chat(client, n=2, stream=True, stream_options={"include_usage": True}))
+    texts = ["", ""]
+    for chunk in chunks[:-1]:
+        (choice,) = chunk.choices
+        texts[choice.index] += choice.delta.content or ""
+    assert ["Yes, indeed."] * 2 == texts
+    assert 10 == chunks[-1].usage.completion_tokens
+    assert 2 == len([chunk for chunk in chunks[:-1] if chunk.choices[0].finish_reason])
+    assert 2 == len(client.completions.create(model="any", prompt="Once", n=2).choices)
+    with pytest.raises(openai.InternalServerError, match="No disk"):
+        chat(client, "late", n=2)
+
+
 def test_tool_calls_come_with_the_text_before_them(client: openai.OpenAI) -> None:
     choice = chat(client, "call", tools=[TOOL]).choices[0]
     assert ("I look.", "tool_calls") == (choice.message.content, choice.finish_reason)
@@ -200,7 +226,8 @@ def test_the_model_is_listed(client: openai.OpenAI) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "word"),
     [
-        ("n", 2, "one reply"),
+        ("n", 17, "1 to 16"),
+        ("n", 0, "1 to 16"),
         ("temperature", "hot", "number"),
         ("max_tokens", 0, "≥ 1"),
         ("top_p", 10**400, "number"),

@@ -124,6 +124,21 @@ def test_bound_and_free_replies_run_together(url: str) -> None:
     assert [alone[0].content, alone[1].content] * 2 == [choice.message.content for choice in together]
 
 
+def test_n_bound_replies_differ_and_all_fit(url: str) -> None:
+    with client_of(url) as client:
+        reply = client.chat.completions.create(
+            model="any",
+            messages=ASKED,
+            response_format=FORMAT,
+            n=3,
+            temperature=1.5,
+            seed=1,
+            reasoning_effort="none",
+        )
+    texts = [str(choice.message.content) for choice in reply.choices]
+    assert 3 == len([Person.model_validate_json(text) for text in texts]) and len(set(texts)) > 1
+
+
 def test_a_call_is_forced_also_where_the_template_shows_no_tools(url: str) -> None:
     choice = chat(url, tools=[LOOK, GO], tool_choice="required", parallel_tool_calls=False)
     (call,) = choice.message.tool_calls

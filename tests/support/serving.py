@@ -30,6 +30,7 @@ RECORD = TurnRecord(
     prefilled_tokens=8,
     generated_tokens=5,
     thinking_tokens=2,
+    time_to_first_token=0.25,
 )
 MATCHED = PrefixMatched(40, 30, None, 2)
 CALLS = (
