@@ -29,7 +29,7 @@ from chatcli.conversation.tree import Conversation
 from chatcli.errors import BadName, ChatcliError, SessionExists, SessionNotFound, UsageError
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
-from chatcli.store.sessions import history
+from chatcli.store.sessions import history, pins
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.transcript import recovered
@@ -115,7 +115,7 @@ def show(
         return
     show_result(results.Transcript(transcript.name, conversation, thinking))
     if sealed is not None:
-        made = " on ".join(filter(None, (sealed["model"], sealed["program"])))
+        made = clean_line(" on ".join(filter(None, (sealed["model"], sealed["program"]))))
         kept = f"checkpoints of {count('token', sealed['tokens'])}, {file_size(sealed['bytes'])}"
         print_sentence(
             " ".join(filter(None, (f"Sealed, made with {made}: {kept}.", sealed["note"]))), sys.stdout
@@ -315,17 +315,19 @@ def import_(
         raise SessionExists(f"There is a session '{name}' already: choose another name.")
     for file in names:
         try:
-            if file != STDIO and importing.is_sealed(files.from_home(str(file))):
-                path = files.from_home(str(file))
+            path = files.from_home(str(file))
+            if file != STDIO and (path.suffix == SEALED_SUFFIX or importing.is_sealed(path)):
                 import_sealed(folder, path, name, limit, checkpoints=cache, pin=pin, as_json=as_json)
                 continue
             with files.explained(f"read {file}"):
                 if file == STDIO:
                     data = files.read_at_most(sys.stdin.buffer, files.MAX_IMPORT_BYTES)
                 else:
-                    data = files.read_named(files.from_home(str(file)), files.MAX_IMPORT_BYTES)
+                    data = files.read_named(path, files.MAX_IMPORT_BYTES)
             with importing.save(folder, importing.read(data), name) as session:
                 turns = len(session.conversation.turns())
+            if pin:
+                pins.add(folder.location, session.name)
         except ChatcliError as problem:
             if len(names) == 1:
                 raise

@@ -64,7 +64,6 @@ MAX_LISTED = 50
 # One digit chooses a reply.
 MAX_ALTERNATIVES = 9
 OFF = "off"
-GONE = "The private conversation is gone."
 SWITCHES = {"on": True, "off": False}
 # Messages that are commands, as in other tools. A space before one sends it.
 WORDS = {"exit": "/quit", "quit": "/quit", "help": "/help", "?": "/help", "/": "/help"}
@@ -119,8 +118,15 @@ def resume(chat: LiveChat, argument: str) -> Result:
     name = chat.session.folder.resolve(argument)
     if name == chat.session.name:
         return PlainText(f"'{name}' is already open.")
+    gone = _gone(chat)
     notes = chat.resume(name)
-    return Opened(name, chat.session.conversation, notes)
+    return Opened(name, chat.session.conversation, [*gone, *notes])
+
+
+def _gone(chat: LiveChat) -> list[str]:
+    """What there is to say if the open session is left: a private one is lost."""
+    log = chat.session.log
+    return ["The private conversation is gone."] if log.is_private and log.has_begun else []
 
 
 @command(
@@ -229,7 +235,7 @@ def import_(chat: LiveChat, argument: str) -> Result:
     with files.explained(f"read {path}"):
         data = files.read_named(path, files.MAX_IMPORT_BYTES)
     imported = importing.save(chat.session.folder, importing.read(data))
-    return Opened(imported.name, imported.conversation, chat.switch(imported))
+    return Opened(imported.name, imported.conversation, [*_gone(chat), *chat.switch(imported)])
 
 
 def _import_sealed(chat: LiveChat, path: Path) -> Result:
@@ -242,7 +248,8 @@ def _import_sealed(chat: LiveChat, path: Path) -> Result:
     with files.explained(f"read {path}"), sealed.opened(path) as opened:
         session = sealed.unpack(folder, opened, limit=limit)
         note = opened.foreign_reason
-    return Opened(session.name, session.conversation, [*chat.switch(session), *([note] if note else [])])
+    notes = [*_gone(chat), *chat.switch(session), *([note] if note else [])]
+    return Opened(session.name, session.conversation, notes)
 
 
 @command("tree", "", "show all branches", group="Conversation", read_only=True)
@@ -259,8 +266,7 @@ def new(chat: LiveChat, argument: str) -> Result:
     name = files.check_name(argument) if argument else None
     if name is not None and chat.session.folder.exists(name):
         raise UsageError(f"There is already a session '{name}': /resume {name} opens it.")
-    gone = GONE if chat.session.log.is_private and chat.session.log.has_begun else None
-    notes = [*chat.session.new(name), *([gone] if gone else [])]
+    notes = [*_gone(chat), *chat.session.new(name)]
     conversation = chat.session.log.conversation
     kept = {
         "the system prompt (/system off drops it)": conversation.system,
@@ -302,10 +308,9 @@ def private(chat: LiveChat, argument: str) -> Result:
     """
     if argument not in ("", OFF):
         raise WrongArgument
-    was_private, had_begun = chat.session.log.is_private, chat.session.log.has_begun
-    notes = [GONE] if was_private and had_begun else []
+    notes = _gone(chat)
     if argument == OFF:
-        if not was_private:
+        if not chat.session.log.is_private:
             return PlainText("This conversation is not private.")
         notes += chat.session.new(None, private=False)
         return PlainText("\n".join((*notes, "What you say is saved again, in a new conversation.")))

@@ -34,6 +34,8 @@ THINKING_KEYS = ("reasoning_content", "reasoning", "thinking")
 TEXT_TYPES = ("text", "input_text", "output_text")
 # Seconds since the epoch of the year 5138: what is later is no time.
 MAX_TIME = 1e11
+# What comes after the first four bytes of a sealed conversation (`sealed.py`), and in no text.
+SEALED_START = b"\0\0\0\0{"
 ID = re.compile(r"\w{1,128}", re.ASCII)
 
 
@@ -41,7 +43,7 @@ def is_sealed(path: Path) -> bool:
     """Whether a file begins as a sealed conversation does, and no text."""
     with contextlib.suppress(OSError), files.open_named(path) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return file.read(9)[4:] == b"\0\0\0\0{"
+            return file.read(9)[4:] == SEALED_START
     return False
 
 
@@ -59,6 +61,8 @@ def read(data: bytes) -> Imported:
 
     Raises `NotImportable`.
     """
+    if data[4:9] == SEALED_START:
+        raise NotImportable("A sealed conversation cannot be read from a pipe: name its file.")
     try:
         parsed = _json(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -24,7 +24,7 @@ import xxhash
 from chatcli import files, records
 from chatcli.conversation.images import MAX_BYTES, Image
 from chatcli.conversation.tree import Conversation, Entry
-from chatcli.errors import ImagesRefused, NotImportable, SegmentDamaged, SessionError
+from chatcli.errors import FolderError, ImagesRefused, NotImportable, SegmentDamaged, SessionError, UsageError
 from chatcli.exchange import export, importing
 from chatcli.exchange.importing import Imported
 from chatcli.files import Location, Streamed
@@ -132,7 +132,7 @@ def seal(
     tensors = {key: source.tensors[key] for key, source in of.items()}
     top = header(tensors, metadata, {key: _sum(tensor) for key, tensor in tensors.items()})
     if len(top) > MAX_HEADER_BYTES:
-        raise NotImportable("This conversation has too many checkpoints for one file: leave out --branches.")
+        raise UsageError("This conversation has too many checkpoints for one file: leave out --branches.")
     total = len(top) + sum(map(_bytes_of, tensors.values()))
 
     def parts() -> Iterator[bytes | memoryview]:
@@ -231,11 +231,13 @@ def _chunks(source: _Source, keys: Sequence[str]) -> Iterator[bytes | memoryview
                 raise SegmentDamaged("it changed")
             for key in keys:
                 yield from file.chunks(key.split("/", 2)[2])
-    except SegmentDamaged:
+    except FileNotFoundError as error:
+        raise SegmentDamaged("it is gone") from error
+    except SegmentDamaged as error:
         set_aside(source.path)
+        if source.path.exists():
+            raise FolderError(f"The checkpoint {source.path} is damaged and cannot be set aside.") from error
         raise
-    except OSError as error:
-        raise SegmentDamaged(f"a checkpoint cannot be read: {error.strerror}") from error
 
 
 def write(
@@ -248,7 +250,7 @@ def write(
     force: bool = False,
     progress: Progress = no_progress,
 ) -> None:
-    """`seal` into a file of the person's, as `export.write` does. Raises `FolderError`, `NotImportable`."""
+    """`seal` into a file of the person's, as `export.write` does. Raises `FolderError` or `UsageError`."""
     while True:
         with files.explained(f"seal the session '{name}'"):
             content = seal(folder, name, conversation, branches=branches, progress=progress)

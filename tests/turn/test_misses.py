@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
 from chatcli.conversation.tree import Message
+from chatcli.events import Notice, PrefixMatched
 from chatcli.session import opening
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.turn import turn
@@ -149,3 +151,24 @@ def test_a_turn_after_one_without_the_cache_says_so(cached_before: bool, model: 
     assert "the cache is off" == say(model, tmp_path, MESSAGES[1], cache=False)
     assert CACHE_WAS_OFF == say(model, tmp_path, MESSAGES[2])
     assert None is say(model, tmp_path, MESSAGES[3])
+
+
+def test_what_another_machine_has_read_is_said_before_it_is_read_again(models: Path, tmp_path: Path) -> None:
+    with Harness(models / "qwen3", tmp_path, tokens=4) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, "All that there is to know of herons. " * 20)
+        here = chat.checkpoints.loaded
+    session, there = tmp_path / "talk.jsonl", "MLX 0.1, mlx-lm 0.1, Plan9 vax"
+    text = session.read_text().replace(here.fingerprint, "e" * 32).replace(here.program, there)
+    session.write_text(text)
+    shutil.rmtree(tmp_path / "kv")
+    (sentence,) = opening.read_again(SessionFolder(tmp_path).read("talk").conversation)
+    assert f"was held with {there}. Here is MLX " in sentence and "read again first" in sentence
+    with Harness(models / "qwen3", tmp_path, tokens=4) as harness:
+        chat = harness.chat("talk")
+        matched, notice, *_ = turn.take(chat, "Go on.", threading.Event())
+        assert isinstance(matched, PrefixMatched) and isinstance(notice, Notice)
+        unread = matched.prompt_tokens - matched.reused_tokens
+        reason = f"Made with {there}; here {here.program}: {unread:,} tokens are read again."
+        assert reason == notice.text
+        assert not any(isinstance(event, Notice) for event in turn.take(chat, "And on.", threading.Event()))
