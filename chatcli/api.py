@@ -303,6 +303,17 @@ class Chat:
         self._problem = next(iter(session.branch(at, name)), self._problem)
         return str(session.name)
 
+    def save(self, name: str | None = None) -> str:
+        """Keep a private conversation after all, as a session `name`, or named after its first message.
+
+        Returns the session's name. Raises `SessionExists`, `BadName`, `FolderError`, or `UsageError` where
+        there is nothing to save or it is saved already, and after `close`.
+        """
+        self._check_open()
+        self._end_reply()
+        self._chat.save(name)
+        return str(self._chat.session.name)
+
     def close(self) -> str | None:
         """Stop the reply, finish what is being written, and let go of the session and the model.
 

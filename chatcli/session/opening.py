@@ -82,8 +82,8 @@ def read_again(conversation: Conversation) -> list[str]:
     It is known without the model, so it is said before that is loaded.
     """
     own = (entry.record for entry in reversed(conversation.path()) if entry.record.get("segments"))
-    there, here = next(own, ReplyRecord()).get("program", ""), program()
-    if not there or there.startswith(here):
+    there = next(own, ReplyRecord()).get("program", "")
+    if not there or there.startswith(here := program()):
         return []
     return [f"This conversation was held with {clean_line(there)}. Here is {here}: it is read again first."]
 

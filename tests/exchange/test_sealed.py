@@ -56,6 +56,11 @@ def talk(saved_conversation: Path, tmp_path: Path) -> Path:
     return seal(saved_conversation, tmp_path / "talk.chatcli")
 
 
+@pytest.mark.slow
+def test_pocket_goes_on_elsewhere(tmp_path: Path) -> None:
+    test_an_imported_conversation_goes_on_at_the_first_token_bit_for_bit(Path("pocket"), tmp_path)
+
+
 def test_an_imported_conversation_goes_on_at_the_first_token_bit_for_bit(model: Path, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     with Harness(model, here) as harness:
