@@ -16,9 +16,8 @@ LOG_SECONDS = 10.0
 ERASE_LINE = "\r\x1b[K"
 # How many lines a job logs without a terminal.
 LOG_STEPS = 10
-MB = 1_000_000
 # Fewer bytes are written and read at once.
-MIN_BAR_BYTES = 100 * MB
+MIN_BAR_BYTES = 200_000_000
 
 # (parts done, parts in all, name of the last part)
 ProgressCallback = Callable[[int, int, str], None]
@@ -81,16 +80,16 @@ def bar(title: str) -> Iterator[ProgressCallback]:
 
 @contextmanager
 def bytes_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """`bar`, of bytes in megabytes; none for what takes no time."""
+    """`bar`, of bytes in hundredths of all; none for what takes no time."""
     with ExitStack() as held:
         update: ProgressCallback | None = None
-        drawn = -1
+        drawn = 0
 
         def report(done: int, total: int) -> None:
             nonlocal update, drawn
-            if total < MIN_BAR_BYTES or done // MB == drawn:
+            if total < MIN_BAR_BYTES or done * 100 // total == drawn:
                 return
-            update, drawn = update or held.enter_context(bar(title)), done // MB
-            update(max(drawn, 1), -(-total // MB), "MB")
+            update, drawn = update or held.enter_context(bar(title)), done * 100 // total
+            update(drawn, 100, "")
 
         yield report
