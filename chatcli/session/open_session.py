@@ -99,8 +99,8 @@ class OpenSession:
 
     @property
     def title(self) -> str:
-        """The session's name; what stands for it before its first message, and for a private one."""
-        return self.name or (PRIVATE_TITLE if self.log.is_private else "new conversation")
+        """The session's name, also before its first message; what stands for it without one."""
+        return PRIVATE_TITLE if self.log.is_private else self.log.name or "new conversation"
 
     @property
     def head(self) -> str | None:

@@ -73,3 +73,11 @@ def test_a_session_may_be_left_on_another_thread_while_the_toolbar_is_drawn(tmp_
             assert chat.session.name in ("dogs", None)
         shown |= {fragment[1] for fragment in toolbar.text(chat, False, None, 80)}
     assert {"turn 1", "pocket"} <= shown
+
+
+def test_the_name_of_a_session_is_shown_before_its_first_message(tmp_path: Path) -> None:
+    chat = Chat(SessionFolder(tmp_path))
+    chat.session = OpenSession(SessionFolder(tmp_path), SessionRequest(name="recipes"), chat.background)
+    assert ("class:toolbar.name", "  recipes") == toolbar.text(chat, False, None, 80)[0]
+    chat.session.new(None)
+    assert ("class:toolbar.name", "  new conversation") == toolbar.text(chat, False, None, 80)[0]
