@@ -1,6 +1,6 @@
 """Chat with local models, with a prefix cache on disk: `from chatcli import Chat`.
 
-`Chat` is imported when it is first asked for: importing the package stays light.
+`Chat` is imported on first use, so that importing the package stays fast.
 """
 
 from __future__ import annotations

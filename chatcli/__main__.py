@@ -1,6 +1,6 @@
-"""Where `chatcli` and `python -m chatcli` begin, and end.
+"""The entry point of `chatcli` and `python -m chatcli`.
 
-A person may type before anything is imported: little is, until the terminal keeps what is typed.
+A person may type before imports have finished, so little is imported before typed text is kept.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from chatcli.cli.output import warn
 from chatcli.errors import ChatcliError
 from chatcli.tui.terminal import startup
 
-# Commands that end in a prompt; so do options or a message without a command, and nothing.
+# Commands that open a prompt, as options or a message without a command, or no arguments do too.
 PROMPTING = ("chat", "resume", "branch")
 
 
 def main() -> None:
-    """Run the command line and exit. An unexpected error is one line, and a traceback if asked for."""
+    """Run the command line and exit. An unexpected error is one line, or with CHATCLI_DEBUG a traceback."""
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     begins_chat = first in PROMPTING or not first or first.startswith("-") or " " in first
     prompts = begins_chat and "--plain" not in sys.argv
@@ -32,9 +32,9 @@ def main() -> None:
     code: Any = None
 
     def leave() -> None:
-        """To take MLX and transformers apart takes half a second: a process that ran a model is ended."""
+        """Exit at once if a model was run: tearing down MLX and transformers takes half a second."""
         executor.end_all()
-        # Python prints any other code than a number.
+        # Python prints exit codes that are not numbers.
         if isinstance(code, int) and "mlx.core" in sys.modules:
             with contextlib.suppress(OSError):
                 sys.stdout.flush()
@@ -42,7 +42,7 @@ def main() -> None:
                 os._exit(code)
 
     try:
-        # What is imported stays: to look for garbage in it would take a tenth of the start.
+        # Imported modules are never garbage, and checking them would take a tenth of the start.
         gc.disable()
         from chatcli.cli.main import app
         from chatcli.model import device
@@ -51,7 +51,7 @@ def main() -> None:
         gc.freeze()
         gc.enable()
 
-        # What is registered first is called last: after all but what the imports above have registered.
+        # Registered first, so called last, after everything except the handlers of the imports above.
         atexit.register(leave)
         process.open_closed_streams()
         process.watch_streams()
@@ -71,7 +71,7 @@ def main() -> None:
                 warn(f"The output cannot be written: {reason}.")
                 sys.exit(code)
             raise
-        except Exception as error:  # whatever it is, a person gets one sentence and scripts an exit code
+        except Exception as error:  # any error becomes one sentence and an exit code
             if os.environ.get(process.DEBUG):
                 raise
             if problem := process.broken_output():

@@ -1,6 +1,6 @@
 """The Python API: `from chatcli import Chat`.
 
-It reads neither the environment nor the config file: what is not passed has its default.
+It reads neither the environment nor the config file: parameters that are not passed have their defaults.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from chatcli.settings.values import KEPT, ModelOptions, Sampling, Settings, adap
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFile
 
-FORKED_MESSAGE = "This chat belongs to the process that forked this one: open another one here."
+FORKED_MESSAGE = "This chat belongs to the parent process: open another one here."
 
 
 @dataclass
 class Outcome:
-    """The record of a reply that has ended; None before."""
+    """The record of a reply, None until it ends."""
 
     record: TurnRecord | None = None
 
@@ -48,9 +48,9 @@ class Reply:
     ```
 
     The events are those of `chatcli.events`: `PrefixMatched`, `PrefillProgress`, `ThinkingDelta`,
-    `TextDelta`, `TurnDone`, `Settled` and others. Nothing is computed before the first is asked for. A reply
-    that is left half-way, by `break` or by sending another message, is stopped after its current token;
-    what was generated until then is kept in the session.
+    `TextDelta`, `TurnDone`, `Settled` and others. Nothing is computed before the first is requested. If
+    iteration ends early, by `break` or because another message is sent, the reply is stopped after its
+    current token, and the session keeps what was generated.
     """
 
     def __init__(self, events: Iterator[Event], outcome: Outcome) -> None:
@@ -63,14 +63,14 @@ class Reply:
 
     def __next__(self) -> Event:
         if os.getpid() != self._process and self._outcome.record is None:
-            # The thread that would give the next event stayed behind.
+            # The thread that produces events is in the parent process.
             raise UsageError(FORKED_MESSAGE)
         return next(self._events)
 
     def text(self) -> str:
-        """Generate the rest of the reply, and return all of it without its thinking.
+        """Generate the rest of the reply and return its whole text, without thinking.
 
-        Of a reply that was stopped by another message, or by closing the chat, it is what came of it.
+        If another message or closing the chat stopped the reply, this is its text so far.
         """
         for _ in self:
             pass
@@ -89,29 +89,28 @@ class Chat:
 
     **Parameters:**
 
-    * **name** - *(optional)* The session to open, or to begin with the first message. Without one, a new
-      session is named after its first message. A `SessionRequest` says this and whatever else is to be
-      requested of a session, and makes `system`, `at`, `latest` and `template_args` of no effect.
+    * **name** - *(optional)* The session to open, or to create with the first message. Without a name, a new
+      session is named after its first message. A `SessionRequest` replaces this and `at`, `latest` and
+      `template_args`, and `system` has no effect.
     * **model** - *(optional)* A folder, a name on the Hugging Face hub, or `"pocket"`. By default the
-      model that the session was held with, else `pocket`.
+      session's model, else `pocket`.
     * **system** - *(optional)* The system prompt; `""` removes a session's.
-    * **at** - *(optional)* The number of the turn to go on from, where the session has one.
+    * **at** - *(optional)* The number of the turn to continue from.
     * **latest** - *(optional)* Open the session that was used last, if there is no name.
     * **template_args** - *(optional)* Arguments for the model's chat template by name; None removes one.
     * **private** - *(optional)* Keep nothing on disk, neither words nor checkpoints. A session that is
-      named is read, and goes on in memory only.
-    * **settle** - *(optional)* Whether the reply is prefilled as history will show it before its iteration
-      ends. With `False` that goes on in the background, and gives way to the next message.
-    * **settings** - *(optional)* A `Settings` to begin with.
-    * **ranks** - *(optional)* The processes that hold a shard of the model each; this one is rank 0.
-    * **options** - *(optional)* Fields of `Settings`, `Sampling` and `ModelOptions` by name, in place of
-      those in `settings`: `sessions`, `think`, `cache`, `memory_limit` (bytes), `temp`, `max_tokens`,
-      `seed`, `kv_bits` and so on.
+      named is read, and continues in memory only.
+    * **settle** - *(optional)* Whether iteration ends only after the reply was prefilled as history will show
+      it. With `False` that happens in the background, until the next message.
+    * **settings** - *(optional)* A `Settings` to start from.
+    * **ranks** - *(optional)* The processes that each have a shard of the model; this one is rank 0.
+    * **options** - *(optional)* Fields of `Settings`, `Sampling` and `ModelOptions` by name, which override
+      `settings`: `sessions`, `think`, `cache`, `memory_limit` (bytes), `temp`, `max_tokens` and so on.
 
-    Raises `SessionError`, `FolderError` or `UsageError`, and `TypeError` for an unknown option. All errors
-    that are the program's are `chatcli.errors.ChatcliError`; after one the chat can still be used.
+    Raises `SessionError`, `FolderError` or `UsageError`, and `TypeError` for an unknown option. All of
+    chatcli's errors are `chatcli.errors.ChatcliError`; after one the chat can still be used.
 
-    A chat is for one thread, and generates one reply at a time.
+    Use a chat from one thread, and for one reply at a time.
     """
 
     def __init__(
@@ -171,9 +170,9 @@ class Chat:
         **Parameters:**
 
         * **text** - The message.
-        * **cancelled** - *(optional)* An event that stops the reply when it is set, from any thread. What
-          was generated until then is kept.
-        * **images** - *(optional)* Paths of images that the message shows.
+        * **cancelled** - *(optional)* An event that stops the reply when it is set, from any thread. The
+          reply so far is kept.
+        * **images** - *(optional)* Paths of images for the message.
         * **schema** - *(optional)* A JSON schema. The reply's text is JSON that fits it, unless it is cut
           (`max_tokens`, `stop`). Thinking is not bound.
 
@@ -191,7 +190,7 @@ class Chat:
         return self._reply(self._chat.take(text, stop, images=shown, answer=answer), stop)
 
     def regenerate(self, cancelled: threading.Event | None = None) -> Reply:
-        """Generate another reply to the last message. The one that is there stays, as a branch.
+        """Generate another reply to the last message. The existing one stays as a branch.
 
         Raises as `send` does.
         """
@@ -207,15 +206,15 @@ class Chat:
         return Reply(events, outcome)
 
     def _check_open(self) -> None:
-        """Raise `UsageError` if no more can be done with this chat."""
+        """Raise `UsageError` if this chat can no longer be used."""
         if not self._open:
-            raise UsageError("This chat is closed: open the session again to go on.")
+            raise UsageError("This chat is closed: open the session again to continue.")
         if self._is_forked:
             raise UsageError(FORKED_MESSAGE)
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this is a child of the process that opened the chat: its threads stayed behind."""
+        """Whether this is a fork of the process that opened the chat, without its threads."""
         return os.getpid() != self._process
 
     def _events(self, turn: Iterator[Event], stop: threading.Event, outcome: Outcome) -> Iterator[Event]:
@@ -261,7 +260,7 @@ class Chat:
 
     @property
     def notes(self) -> list[str]:
-        """What opening the session mended, and which options override what it keeps: a sentence each."""
+        """Sentences about what opening the session repaired, and which of its settings options override."""
         return self._chat.notes()
 
     @property
@@ -283,15 +282,17 @@ class Chat:
 
     @property
     def context(self) -> int | None:
-        """The size of the model's context in tokens, prompt and reply together; None while it loads."""
+        """The size of the model's context in tokens, for prompt and reply together; None while the model
+        loads.
+        """
         return self._chat.model.context_size()
 
     def branch(self, at: int | None = None, name: str | None = None) -> str:
-        """Go on in a new session that begins with the same turns. The session before stays as it is.
+        """Continue in a new session that begins with the same turns. The old session does not change.
 
         **Parameters:**
 
-        * **at** - *(optional)* The number of the last turn to take over. By default all of them.
+        * **at** - *(optional)* The number of the last turn to copy. By default all.
         * **name** - *(optional)* The new session's name. By default the old one's with a number.
 
         Returns the new session's name. Raises `TurnOutOfRange`, `SessionExists`, `BadName`, `FolderError`, or
@@ -315,11 +316,11 @@ class Chat:
         return str(self._chat.session.name)
 
     def close(self) -> str | None:
-        """Stop the reply, finish what is being written, and let go of the session and the model.
+        """Stop the reply, finish pending writes, and close the session and the model.
 
-        Returns what went wrong with the writing and was not reported yet, if anything did. Leaving the
-        `with` block and ending the program close a chat too. In a process that was forked since, nothing
-        is done: the chat is its parent's.
+        Returns a write error that was not reported yet, if any. Leaving the `with` block and ending the
+        program also close a chat. In a forked process this does nothing, because the chat belongs to the
+        parent.
         """
         if not self._open or self._is_forked:
             return None
@@ -330,7 +331,7 @@ class Chat:
 
     @property
     def abandoned(self) -> bool:
-        """Whether the chat was closed while its model was still loading, which nothing can end."""
+        """Whether the chat was closed while its model was still loading, which cannot be interrupted."""
         return self._chat.abandoned
 
     def __enter__(self) -> Chat:
@@ -341,12 +342,12 @@ class Chat:
 
 
 def _finish(turn: Iterator[Event], outcome: Outcome) -> None:
-    """Let a turn that was stopped put on disk what there is of it."""
+    """Let a stopped turn save the reply so far."""
     try:
         for event in turn:
             _note(outcome, event)
     except (ChatcliError, KeyboardInterrupt):
-        pass  # there was nothing to keep, and nobody waits for the reason
+        pass  # there was nothing to save, and nobody needs the reason
 
 
 def _note(outcome: Outcome, event: Event) -> None:
@@ -361,8 +362,8 @@ _left_open: weakref.WeakSet[Chat] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Close the chats that the program left open, so that what there is of a reply is kept."""
-    with ExitStack() as closing:  # each one, whatever another raises
+    """Close the chats that the program left open, so that unfinished replies are saved."""
+    with ExitStack() as closing:  # every chat, whatever another raises
         for chat in list(_left_open):
             closing.callback(chat.close)
 
@@ -371,7 +372,7 @@ os.register_at_fork(after_in_child=_left_open.clear)
 
 
 def _default_sessions() -> Path:
-    """Where the command line keeps them too, with a warning if that is not ./sessions, which is there."""
+    """The command line's default folder, with a warning if there is a ./sessions that is not used."""
     folder, problem = marker.default_folder()
     if problem is not None:
         warnings.warn(problem, stacklevel=3)
@@ -379,9 +380,9 @@ def _default_sessions() -> Path:
 
 
 def _with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    """`settings` with other values for fields of its own, its sampling or its model options.
+    """`settings` with `options` for its own fields, its sampling and its model options.
 
-    Raises `TypeError` for a field that there is not.
+    Raises `TypeError` for an unknown field.
     """
     sampling_fields = {field.name for field in fields(Sampling)}
     model_fields = {field.name for field in fields(ModelOptions)}

@@ -1,4 +1,4 @@
-"""The exceptions that reach people, as one tree. Each message is a sentence that says what to do."""
+"""The exceptions that users see, as one tree. Each message is a sentence that says what to do."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class TurnRecord:
         return self.reused_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
     def as_json(self, *, brief: bool = False) -> dict[str, Any]:
-        """The object that `ask --json` prints; `brief`: without the two that have a number for each token."""
+        """The object that `ask --json` prints; `brief`: without `tokens` and `logprobs`."""
         left_out = {"tokens", "logprobs"} if brief else set()
         fields = {key: value for key, value in asdict(self).items() if key not in left_out}
         return {**fields, "hit_ratio": self.hit_ratio}

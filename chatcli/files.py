@@ -1,4 +1,4 @@
-"""Files: private folders, locations that no link leads out of, atomic writes, locks, safe names."""
+"""Files: private folders, paths that no link leads out of, atomic writes, locks, safe names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from chatcli.text import file_size
 
 @dataclass(frozen=True)
 class Streamed:
-    """The content of a file of `size` bytes, made while it is written, anew each time it is asked for."""
+    """The content of a file of `size` bytes, made each time it is written."""
 
     size: int
     parts: Callable[[], Iterable[bytes | memoryview]]
@@ -33,32 +33,32 @@ class Streamed:
         return iter(self.parts())
 
 
-# The content of a file: bytes, or parts of it in order.
+# The content of a file: bytes, or its parts in order.
 Data = bytes | Sequence[bytes | memoryview] | Streamed
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 LONGEST_NAME = 80
 LONGEST_NAME_BYTES = 240
 ATTEMPTS = 3
-# The suffix of a session that has no name yet.
+# The suffix of a session file without a name yet.
 UNNAMED = ".new"
-# Names of files that are being written, and of nothing else.
+# Matches the names of files being written, and nothing else.
 UNNAMED_FILE = re.compile(rf"\.[0-9a-f]{{32}}{re.escape(UNNAMED)}")
 TEMPORARY_FILE = re.compile(r"\d{1,10}-[0-9a-f]{32}")
-# A content hash, wherever a text names one.
+# Matches a content hash anywhere in a text.
 SHA256_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-# What `O_NOFOLLOW` gives for a link: FreeBSD has an error of its own.
+# The errors of `O_NOFOLLOW` for a link: FreeBSD has its own.
 LINK_ERRORS = (errno.ELOOP, errno.EMLINK)
-# What opening a socket, or a device that is not there, gives.
+# The errors of opening a socket or a missing device.
 DEVICE_ERRORS = (errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV)
 NO_FILE = "it is not a regular file"
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# The most that is read of what a person names: a conversation to import, and text for a model.
+# The most that is read of files named by a person: a conversation to import, and text for a model.
 MAX_IMPORT_BYTES, MAX_PROMPT_BYTES = 1_000_000_000, 16_000_000
-# Commands of macOS' fcntl. Python does not name the first one.
+# Commands of fcntl on macOS. Python has no name for the first one.
 BARRIER_FLUSH, FULL_FLUSH = 85, 51
-# Bytes of a disk that are left to the transcripts.
+# Bytes of free disk space reserved for transcripts.
 RESERVE = 4 << 20
 
 
@@ -73,12 +73,12 @@ def explained(what: str) -> Iterator[None]:
 
 
 def make_private(path: Path) -> None:
-    """Make `path` and the parents that are missing, all mode 0700. Raises `OSError`."""
+    """Create `path` and missing parents, all with mode 0700. Raises `OSError`."""
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     for parent in reversed(missing):
         parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         Location.of(parent.parent).flush()
-    # It may be gone again by now, which is for the caller to find out.
+    # It may be gone again by now, which the caller will notice.
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
@@ -93,7 +93,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_name(name: str) -> str:
-    """`name` itself if it can name a session on every system, else `BadName`."""
+    """Return `name` if it can name a session on every system; else raise `BadName`."""
     size = len(name.encode("utf-8", "replace"))
     rules = {
         "must not be empty": not name.strip(),
@@ -112,7 +112,7 @@ def check_name(name: str) -> str:
 
 
 def from_home(name: str) -> Path:
-    """A path with `~` spelt out; as it is where there is no such home."""
+    """A path with `~` expanded; unchanged if that home folder is unknown."""
     try:
         return Path(name).expanduser()
     except RuntimeError:
@@ -120,17 +120,17 @@ def from_home(name: str) -> Path:
 
 
 def with_tilde(path: Path) -> str:
-    """An absolute path as people write it, the home folder as `~`."""
+    """An absolute path with `~` for the home folder."""
     absolute, home = path.absolute(), from_home("~")
     return f"~/{absolute.relative_to(home)}" if absolute.is_relative_to(home) else str(absolute)
 
 
 class NotRegular(OSError):
-    """There is something, but no file: a link, a pipe, a device."""
+    """The path is not a regular file but a link, a pipe or a device."""
 
 
 class _OpenFolder:
-    """A folder that somebody named, opened when it is first needed and kept open."""
+    """A folder named by a user, opened on first use and kept open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,13 +139,13 @@ class _OpenFolder:
         self._descriptors: list[int] = []
 
     def descriptor(self) -> int:
-        """Raises `OSError`. A folder that was deleted since is opened anew."""
+        """Raises `OSError`. A folder that was deleted since is opened again."""
         if not self._descriptors or not os.fstat(self._descriptors[-1]).st_nlink:
             self._open()
         return self._descriptors[-1]
 
     def make(self) -> None:
-        """Make it where it was named, and open that one if the one that is open was moved away."""
+        """Create the folder at its path, and open that if the open one was moved away."""
         make_private(self.absolute)
         if self._descriptors and not self.is_where_named():
             self._open()
@@ -159,7 +159,7 @@ class _OpenFolder:
         return os.path.samestat(os.fstat(self.descriptor()), named)
 
     def _open(self) -> None:
-        # Another thread may be at work with the one before, so that stays open.
+        # Another thread may still use the old one, so it stays open.
         self._descriptors.append(os.open(self.absolute, FOLDER_FLAGS))
         self.owner = os.fstat(self._descriptors[-1]).st_uid
 
@@ -170,12 +170,12 @@ class _OpenFolder:
 
 @functools.total_ordering
 class Location:
-    """A place at or below a folder that somebody named, reached through that folder's descriptor.
+    """A path at or below a folder that a user named, reached through that folder's descriptor.
 
-    The named folder is opened once, so it is the same one whatever becomes of its path and of the current
-    folder, until `make_folder` makes it anew. Below it no link is followed, and only regular files of the
-    folder's owner or of this user are opened. (Go's `os.Root` is alike.) `str` gives the path for sentences.
-    Methods raise `OSError`.
+    The named folder is opened once, so it stays the same even if its path or the current folder changes,
+    until `make_folder` creates it again. Below it no link is followed, and only regular files owned by the
+    folder's owner or by this user are opened. (Go's `os.Root` is similar.) `str` returns the path for
+    messages. Methods raise `OSError`.
     """
 
     def __init__(self, folder: _OpenFolder, names: tuple[str, ...] = ()) -> None:
@@ -183,26 +183,26 @@ class Location:
         self._names = names
 
     def is_where_named(self) -> bool:
-        """Whether the folder is still at the path that somebody named."""
+        """Whether the folder is still at its path."""
         return self._folder.is_where_named()
 
     @functools.cached_property
     def path(self) -> Path:
-        """The path, for sentences."""
+        """The path, for messages."""
         return self._folder.path.joinpath(*self._names)
 
     @classmethod
     def of(cls, folder: Path | Location) -> Location:
-        """A folder by its path, which is followed wherever it leads. It need not exist yet."""
+        """A folder by its path, following links. It need not exist yet."""
         return folder if isinstance(folder, Location) else cls(_OpenFolder(folder))
 
     @classmethod
     def of_file(cls, path: Path) -> Location:
-        """A file in a folder that is trusted. The file is not followed."""
+        """A file in a trusted folder. The file itself may not be a link."""
         return cls.of(path.parent) / path.name
 
     def __truediv__(self, name: str) -> Location:
-        """What has this name in this folder. Raises `ValueError` for what is no name."""
+        """The entry with this name in this folder. Raises `ValueError` for an invalid name."""
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise ValueError(f"{name!r} is not a name")
         return Location(self._folder, (*self._names, name))
@@ -217,7 +217,7 @@ class Location:
 
     @property
     def parent(self) -> Location:
-        """The folder that this is in. Raises `ValueError` at the named folder, which nothing leaves."""
+        """The folder that contains this. Raises `ValueError` at the named folder."""
         if not self._names:
             raise ValueError(f"{self} is not below the folder that was named")
         return Location(self._folder, self._names[:-1])
@@ -242,7 +242,7 @@ class Location:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[int]:
-        """The descriptor of this folder. Raises `OSError` for anything else, links too."""
+        """The descriptor of this folder. Raises `OSError` for anything else, including links."""
         descriptor = self._folder.descriptor()
         if not self._names:
             yield descriptor
@@ -255,14 +255,14 @@ class Location:
             yield descriptor
 
     def stat(self) -> os.stat_result:
-        """Of the link itself, where it is one."""
+        """Does not follow links."""
         if not self._names:
             return os.fstat(self._folder.descriptor())
         with self.parent.opened() as folder:
             return os.stat(self.name, dir_fd=folder, follow_symlinks=False)
 
     def exists(self) -> bool:
-        """Whether there is anything, a link too."""
+        """Whether there is anything, even a link."""
         try:
             self.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -274,7 +274,7 @@ class Location:
 
     @contextlib.contextmanager
     def _opened_anew(self) -> Iterator[int]:
-        """A descriptor that is nobody else's: a lock and the place in a listing belong to it."""
+        """A separate descriptor, because locks and positions in a listing belong to descriptors."""
         with self.opened() as folder:
             descriptor = os.open(".", FOLDER_FLAGS, dir_fd=folder)
         try:
@@ -283,19 +283,19 @@ class Location:
             os.close(descriptor)
 
     def scan(self) -> Iterator[os.DirEntry[str]]:
-        """What is in this folder. An entry can be asked for its facts until the next one is."""
+        """The entries of this folder. `stat` of an entry works until the next entry is requested."""
         with self._opened_anew() as folder, os.scandir(folder) as entries:
             yield from entries
 
     def names(self) -> list[str]:
-        """The names in this folder, in no order."""
+        """The names in this folder, unordered."""
         return [entry.name for entry in self.scan()]
 
     def open(self, flags: int = os.O_RDONLY) -> int:
-        """The descriptor of a regular file of this user's, or of the named folder's owner."""
+        """The descriptor of a regular file owned by this user or by the named folder's owner."""
         with self.parent.opened() as folder:
             try:
-                # A pipe is not waited for.
+                # Do not block on a pipe.
                 descriptor = os.open(self.name, flags | FILE_FLAGS, PRIVATE_FILE, dir_fd=folder)
             except OSError as error:
                 if error.errno in LINK_ERRORS:
@@ -321,12 +321,12 @@ class Location:
             return read_all(file.fileno(), most)
 
     def set_times(self, times: tuple[float, float] | None = None) -> None:
-        """The times of its last use and change, in seconds since the epoch; None: now."""
+        """Set the times of last access and change, in seconds since the epoch; None: now."""
         with os.fdopen(self.open(), "rb") as file:
             os.utime(file.fileno(), times)
 
     def make_folder(self) -> None:
-        """Make this folder and what is missing above it, mode 0700, each on disk before what is in it."""
+        """Create this folder and missing parents with mode 0700, each flushed before its contents."""
         if not self._names:
             self._folder.make()
             return
@@ -341,12 +341,12 @@ class Location:
             flush(folder)
 
     def rename(self, new: Location) -> None:
-        """Take the place of `new`."""
+        """Rename to `new`, replacing it."""
         with self.parent.opened() as source, new.parent.opened() as target:
             os.rename(self.name, new.name, src_dir_fd=source, dst_dir_fd=target)
 
     def link(self, new: Location) -> None:
-        """Have the name `new` too. Raises `FileExistsError` if that is taken."""
+        """Add `new` as a hard link. Raises `FileExistsError` if that exists."""
         with self.parent.opened() as source, new.parent.opened() as target:
             os.link(self.name, new.name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
 
@@ -362,12 +362,12 @@ class Location:
             os.rmdir(self.name, dir_fd=folder)
 
     def flush(self, *, through: bool = False) -> None:
-        """Make what was added to this folder, renamed or removed there outlive a power cut; see `flush`."""
+        """Flush additions, renames and removals in this folder; see `flush`."""
         with self.opened() as folder:
             flush(folder, through=through)
 
     def free_bytes(self) -> int:
-        """What is free on the disk of this folder."""
+        """The free bytes on this folder's disk."""
         with self.opened() as folder:
             return shutil.disk_usage(folder).free
 
@@ -380,26 +380,26 @@ class Location:
 
 
 def _check_owner(facts: os.stat_result, owner: int) -> None:
-    """Raise `PermissionError` for what is neither this user's nor `owner`'s."""
+    """Raise `PermissionError` for a file owned neither by this user nor by `owner`."""
     if facts.st_uid not in (os.geteuid(), owner):
         raise PermissionError(errno.EPERM, "it belongs to another user")
 
 
 def open_named(path: Path) -> IO[bytes]:
-    """A file, pipe or device that a person names. A pipe is not waited for. Raises `OSError`."""
+    """Open a file, pipe or device that a person named, without blocking on a pipe. Raises `OSError`."""
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
     os.set_blocking(file.fileno(), True)
     return file
 
 
 def read_named(path: Path, limit: int) -> bytes:
-    """What a file holds that a person names. Raises `OSError`, also for more than `limit` bytes."""
+    """Read a file that a person named. Raises `OSError`, also for more than `limit` bytes."""
     with open_named(path) as file:
         return read_at_most(file, limit)
 
 
 def read_at_most(file: IO[bytes], limit: int) -> bytes:
-    """A file to its end, which a device may not have. Raises `OSError` for more than `limit` bytes."""
+    """Read a file to its end. Raises `OSError` for more than `limit` bytes, as devices may be endless."""
     facts = os.fstat(file.fileno())
     if stat.S_ISREG(facts.st_mode) and facts.st_size > limit:
         raise too_long(limit)
@@ -414,7 +414,7 @@ def too_long(limit: int) -> OSError:
 
 
 def read_all(descriptor: int, most: int = sys.maxsize) -> bytes:
-    """A file as long as it is now, or its first `most` bytes, in as many reads as it takes.
+    """Read a file at its current length, or its first `most` bytes.
 
     Raises `OSError`.
     """
@@ -427,9 +427,9 @@ def read_all(descriptor: int, most: int = sys.maxsize) -> bytes:
 
 
 def write_once(location: Location, data: Data, scratch: Location, reserve: int = RESERVE) -> int:
-    """Put `data` at `location` so that it is there whole or not at all, also after a crash.
+    """Write `data` to `location` atomically, even in case of a crash, unless it exists.
 
-    As `replace`, but a file that is there stays. Returns the bytes written. Raises `OSError`.
+    Like `replace`, but an existing file stays. Returns the bytes written. Raises `OSError`.
     """
     return 0 if location.exists() else replace(location, data, scratch, reserve)
 
@@ -437,10 +437,10 @@ def write_once(location: Location, data: Data, scratch: Location, reserve: int =
 def replace(
     location: Location, data: Data, scratch: Location, reserve: int = RESERVE, *, through: bool = False
 ) -> int:
-    """Put `data` in the place of `location`, whole or not at all, and leave `reserve` bytes of the disk.
+    """Replace `location` by `data` atomically, and leave `reserve` bytes of the disk free.
 
-    It is written to a temporary file in `scratch` (same file system), flushed, renamed, and the
-    folder's entry flushed. Returns the bytes written. Raises `OSError`.
+    It is written to a temporary file in `scratch` (on the same file system), flushed and renamed, and the
+    folder is flushed. Returns the bytes written. Raises `OSError`.
     """
     parts = [data] if isinstance(data, bytes) else data
     size = parts.size if isinstance(parts, Streamed) else sum(map(len, parts))
@@ -457,9 +457,9 @@ def replace(
 
 
 def create(location: Location, data: bytes | Streamed, *, force: bool = False) -> None:
-    """Make a file of the person's with this content, whole or not at all, and on disk.
+    """Create a file with this content atomically, and flush it.
 
-    Raises `FileExistsError` for one that is there, unless `force`.
+    Raises `FileExistsError` if it exists, unless `force`.
     """
     with contextlib.suppress(OSError):
         sweep(location.parent, UNNAMED_FILE)
@@ -476,8 +476,7 @@ def _put(
     through: bool,
 ) -> None:
     for _ in range(ATTEMPTS):
-        # Another process may take the file for abandoned in the moment before it is locked, or
-        # clear the folders away.
+        # Another process may delete the file as abandoned before it is locked, or delete the folders.
         with contextlib.suppress(FileNotFoundError):
             file = temporary()
             try:
@@ -491,7 +490,7 @@ def _put(
 
 
 def unnamed(folder: Location) -> Location:
-    """A place in a folder for a file that has no name yet."""
+    """A temporary path in a folder."""
     return folder / f".{uuid.uuid4().hex}{UNNAMED}"
 
 
@@ -499,7 +498,7 @@ def unnamed(folder: Location) -> Location:
 def flushed(
     location: Location, parts: Iterable[bytes | memoryview], *, through: bool = False
 ) -> Iterator[None]:
-    """A new file on disk, locked while the block runs: a killed process leaves it without a lock."""
+    """Create and flush a file, locked while the block runs. A killed process leaves it unlocked."""
     descriptor = location.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(descriptor, "wb") as file:
         lock(descriptor)
@@ -511,10 +510,11 @@ def flushed(
 
 @contextlib.contextmanager
 def opened_locked(location: Location, flags: int) -> Iterator[int | None]:
-    """A small file that several processes change, locked; None where there is none and it is not to be made.
+    """Open and lock a small file that several processes change; None if it does not exist and `flags` do not
+    create it.
 
-    Also to read only what is no file of chatcli's. One that has another name too, a hard link's, is changed
-    in a copy. Raises `OSError`.
+    Without `O_CREAT`, also None if the path is not a regular file. A file with several hard links is first
+    replaced by a copy, so that its other names do not change. Raises `OSError`.
     """
     try:
         descriptor = location.open(flags)
@@ -538,17 +538,17 @@ def opened_locked(location: Location, flags: int) -> Iterator[int | None]:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it, however much a system takes at a time. Raises `OSError`."""
+    """Write everything, in as many calls as needed. Raises `OSError`."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def overwrite(descriptor: int, data: bytes) -> None:
-    """Put `data` in the place of what a file holds, and on disk.
+    """Overwrite a file's contents in place, and flush.
 
-    Over what is there, so that no copy of what goes is left behind, and a full disk, or the end of the
-    process, takes a line and not the file. Raises `OSError`.
+    In place, so that no copy of removed text is left on disk, and a full disk or a kill loses a line, not the
+    file. Raises `OSError`.
     """
     os.lseek(descriptor, 0, os.SEEK_SET)
     write_all(descriptor, data)
@@ -562,21 +562,23 @@ def hashes_in(location: Location) -> set[str]:
 
 
 def flush(descriptor: int, *, through: bool = False) -> None:
-    """Have what was written outlive a power cut, before whatever is written after it. Raises `OSError`.
+    """Make written data survive a power failure, before anything written later. Raises `OSError`.
 
-    On macOS fsync leaves it to the drive when, and in which order, it keeps what it was given. A barrier
-    there keeps the order, so that after a power cut no later record is there without an earlier one, but the
-    last ones may be missing. `through`: it is kept when this returns, which takes longer. That is for what
-    order does not help: something was to be gone, or is handed to another program.
+    On macOS fsync leaves data in the drive's cache, which may be written in any order. A barrier keeps the
+    order, so that after a power failure no later record exists without the earlier ones, but the last ones
+    may be missing. `through`: the data is on disk when this returns, which takes longer. Use it where order
+    does not help: for deletions, and for files that are handed to another program.
     """
     commands = (FULL_FLUSH,) if through else (BARRIER_FLUSH, FULL_FLUSH)
     flush_by(descriptor, commands if sys.platform == "darwin" else ())
 
 
 def flush_by(descriptor: int, commands: Iterable[int]) -> None:
-    """Flush by the first of these commands that the file system takes, else by fsync. Raises `OSError`."""
+    """Flush with the first of these commands that the file system supports, else with fsync. Raises
+    `OSError`.
+    """
     for command in commands:
-        # File systems that do not have one of them, such as those of a network, refuse it.
+        # Some file systems, such as network ones, refuse them.
         with contextlib.suppress(OSError):
             fcntl.fcntl(descriptor, command)
             return
@@ -586,7 +588,7 @@ def flush_by(descriptor: int, commands: Iterable[int]) -> None:
 def lock(file: int | IO[bytes], *, shared: bool = False, wait: bool = True) -> bool:
     """Lock an open file or folder until it is closed. False if it is locked elsewhere, unless `wait`.
 
-    Advisory: other processes are kept away only as they lock it too. Raises `OSError`.
+    Advisory: it only affects processes that also lock the file. Raises `OSError`.
     """
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
@@ -596,9 +598,9 @@ def lock(file: int | IO[bytes], *, shared: bool = False, wait: bool = True) -> b
 
 
 def is_locked(location: Location) -> bool:
-    """Whether some process holds an exclusive lock on a file, this one included.
+    """Whether any process, including this one, holds an exclusive lock on a file.
 
-    Locks belong to open files, not to processes. The test itself locks for a moment.
+    Locks belong to open files, not to processes. The test itself takes the lock for a moment.
     """
     try:
         descriptor = location.open()

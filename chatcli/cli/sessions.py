@@ -275,7 +275,7 @@ def export(
         return
     path = output.expanduser()
     if output != STDIO and path.exists() and not force:
-        raise ChatcliError(f"{path} is there already: --force overwrites it.")
+        raise ChatcliError(f"{path} exists already: --force overwrites it.")
     if form == "chatcli":
         from chatcli.exchange import sealed
 

@@ -1,1 +1,1 @@
-"""Conversations to and from other formats."""
+"""Exports and imports conversations."""

@@ -19,7 +19,7 @@ from chatcli.exchange import readable
 from chatcli.files import Location, Streamed
 from chatcli.text import shorten
 
-# What a JSON export says that it is.
+# The values of a JSON export's `format` and `version`.
 FORMAT, VERSION = "chatcli", 1
 # The last is a sealed conversation (`sealed.py`); the others are text.
 FORMATS = ("md", "html", "json", "chatcli")
@@ -37,7 +37,7 @@ BytesOf = Callable[[Picture], bytes]
 
 
 def format_of(suffix: str) -> str:
-    """The format that a file's name asks for; Markdown without an ending. Raises `UsageError`."""
+    """The format for a file's suffix; Markdown without a suffix. Raises `UsageError`."""
     if (form := SUFFIXES.get(suffix.lower())) is None:
         raise UsageError(
             f"Cannot export to {shorten(suffix, 20)}. The formats are md, html and json. "
@@ -54,7 +54,7 @@ def text_of(
     thinking: bool = False,
     bytes_of: BytesOf | None = None,
 ) -> str:
-    """A session in one of the formats: md, html or json (which has the thinking, and the images)."""
+    """A session in one of the formats: md, html or json (always with thinking and images)."""
     if form == "json":
         return to_json(to_dict(name, conversation, bytes_of))
     render = readable.page if form == "html" else readable.markdown
@@ -62,9 +62,9 @@ def text_of(
 
 
 def write(path: Path, data: bytes | Streamed, *, force: bool = False) -> None:
-    """Write a file of the person's, whole or not at all and mode 0600; one that is there only by `force`.
+    """Write an export atomically with mode 0600. Replaces an existing file only with `force`.
 
-    A link, a device or a pipe is written to where it leads. Raises `FolderError`.
+    Links, devices and pipes are followed. Raises `FolderError`.
     """
     with files.explained(f"write {path}"):
         real = path.resolve()
@@ -77,13 +77,13 @@ def write(path: Path, data: bytes | Streamed, *, force: bool = False) -> None:
         try:
             files.create(Location.of_file(real), data, force=force)
         except FileExistsError:
-            raise FolderError(f"{path} is there already: give another name.") from None
+            raise FolderError(f"{path} exists already: give another name.") from None
 
 
 def to_dict(name: str, conversation: Conversation, bytes_of: BytesOf | None = None) -> dict[str, Any]:
     """A session as plain data: every entry of every branch, parents first.
 
-    `bytes_of` gives the file of an image, which is embedded; an image that is lost is only named.
+    `bytes_of` returns an image's file, which is embedded. A missing image is only named.
     """
     settings = {
         "effort": conversation.effort,
@@ -129,12 +129,12 @@ def _images(message: Message, bytes_of: BytesOf | None) -> dict[str, Any]:
 
 
 def _tools(message: Message) -> dict[str, Any]:
-    """A message's tool calls, or the call that it is the result of."""
+    """A message's tool calls, or the id of the call whose result it is."""
     if message.role == "tool":
         return {"tool_call_id": message.tool_call_id}
     return {"tool_calls": [asdict(call) for call in message.tool_calls]} if message.tool_calls else {}
 
 
 def to_json(exported: Mapping[str, Any]) -> str:
-    """`to_dict` as a file: ASCII, an entry or two on a screen."""
+    """`to_dict` as indented JSON in ASCII."""
     return json.dumps(exported, indent=2) + "\n"

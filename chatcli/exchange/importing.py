@@ -1,4 +1,4 @@
-"""Reads conversations of other programs: JSON exports, and messages as OpenAI's interface has them."""
+"""Reads conversations from JSON exports, and from messages in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.transcript import arguments_of, picture_of, tool_calls_of
 from chatcli.text import clean_line, decodable
 
-# What other programs call the thinking of a reply.
+# Other programs' names for a reply's thinking.
 THINKING_KEYS = ("reasoning_content", "reasoning", "thinking")
-# What its interfaces call a part of a message that is text.
+# The types of text parts of messages in OpenAI's APIs.
 TEXT_TYPES = ("text", "input_text", "output_text")
-# Seconds since the epoch of the year 5138: what is later is no time.
+# The year 5138 in seconds since the epoch. Later times are invalid.
 MAX_TIME = 1e11
 # What comes after the first four bytes of a sealed conversation (`sealed.py`), and in no text.
 SEALED_START = b"\0\0\0\0{"
@@ -49,7 +49,7 @@ def is_sealed(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Imported:
-    """A conversation that was read, and the name that it had, if it had one."""
+    """A conversation that was read, and its name, if it had one."""
 
     conversation: Conversation
     name: str | None = None
@@ -57,7 +57,7 @@ class Imported:
 
 
 def read(data: bytes) -> Imported:
-    """A conversation from an exported file, a list of messages, or messages a line each.
+    """Read a conversation from an export, a list of messages, or messages one per line.
 
     Raises `NotImportable`.
     """
@@ -67,7 +67,7 @@ def read(data: bytes) -> Imported:
         parsed = _json(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise NotImportable(
-            "This is no conversation: give a JSON export of chatcli, or a JSON list of messages."
+            "This is not a conversation: give a JSON export of chatcli, or a JSON list of messages."
         ) from error
     if isinstance(parsed, dict) and parsed.get("format") == FORMAT:
         return _from_export(parsed)
@@ -83,7 +83,7 @@ def read(data: bytes) -> Imported:
 
 
 def _json(text: str) -> Any:
-    """One value, or a list of the values of lines (JSONL)."""
+    """A JSON value, or a list with the value of each line (JSONL)."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -94,7 +94,7 @@ def _json(text: str) -> Any:
 
 
 def _from_export(exported: Mapping[str, Any]) -> Imported:
-    """A conversation from what `export.to_dict` made."""
+    """The conversation of an export from `export.to_dict`."""
     version = exported.get("version")
     if type(version) is not int or version < 1:
         raise NotImportable("This export is damaged: its version is not a number.")
@@ -109,12 +109,12 @@ def _from_export(exported: Mapping[str, Any]) -> Imported:
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise NotImportable(f"This export is damaged: {_damage(error)}.") from error
     if not conversation.entries:
-        raise NotImportable("There are no messages in this export.")
+        raise NotImportable("This export contains no user or assistant messages.")
     return Imported(conversation, name, images)
 
 
 def _tree(exported: Mapping[str, Any]) -> Conversation:
-    """Raises `ValueError` with what is wrong, `KeyError` or `TypeError`."""
+    """Raises `ValueError` that says what is wrong, `KeyError` or `TypeError`."""
     date = datetime.date.fromisoformat(_text(exported["date"], "the date")).isoformat()
     system = _text_or_none(exported["system"], "the system prompt")
     tree = Conversation(date, system, _text_or_none(exported["model"], "the model's name"))
@@ -139,22 +139,22 @@ def _tree(exported: Mapping[str, Any]) -> Conversation:
 
 
 def _images(entries: Sequence[Mapping[str, Any]]) -> Iterator[Image]:
-    """The images that are embedded in an export. Raises `ValueError`."""
+    """The images embedded in an export. Raises `ValueError`."""
     for fields in (image for entry in entries for image in entry.get("images", ()) if "data" in image):
         picture, data = picture_of(fields), base64.b64decode(fields["data"], validate=True)
         if hashlib.sha256(data).hexdigest() != picture.sha256:
-            raise ValueError(f"the image {picture.name} is another one")
+            raise ValueError(f"the image {picture.name} has other content than its digest says")
         yield Image(picture, data)
 
 
 def _entry(number: int, fields: Any) -> Entry:
     is_entry = isinstance(fields, dict) and fields.get("role") in ("user", "assistant", "tool")
     if not is_entry or not isinstance(fields["id"], str) or not ID.fullmatch(fields["id"]):
-        raise ValueError(f"entry {number} is no message")
+        raise ValueError(f"entry {number} is not a message")
     where = f"of entry {number}"
     created = fields["time"]
     if type(created) not in (int, float) or not 0 <= created < MAX_TIME:
-        raise ValueError(f"the time {where} is not one")
+        raise ValueError(f"the time {where} is invalid")
     thinking = fields.get("thinking", "") if fields["role"] == "assistant" else ""
     pictures = fields.get("images", [])
     if not isinstance(pictures, list) or not all(isinstance(picture, dict) for picture in pictures):
@@ -175,12 +175,12 @@ def _entry(number: int, fields: Any) -> Entry:
 
 def _damage(error: Exception) -> str:
     if isinstance(error, KeyError):
-        return f"'{clean_line(str(error.args[0]))}' is not there"
-    return clean_line(str(error)) if isinstance(error, ValueError) else "a part is not what it should be"
+        return f"'{clean_line(str(error.args[0]))}' is missing"
+    return clean_line(str(error)) if isinstance(error, ValueError) else "a part is invalid"
 
 
 def _text(value: Any, what: str) -> str:
-    """Raises `ValueError` with `what` is wrong."""
+    """Check a text. Raises `ValueError`, which names `what`."""
     if not isinstance(value, str):
         raise ValueError(f"{what} is not text")
     return decodable(value)
@@ -191,13 +191,13 @@ def _text_or_none(value: Any, what: str) -> str | None:
 
 
 def _from_messages(given: Any, system: Any) -> Conversation:
-    """A conversation from messages as OpenAI's interface has them."""
+    """A conversation from messages in OpenAI's format."""
     if not (system is None or isinstance(system, str)):
         raise NotImportable("The system prompt is not text.")
     if not isinstance(given, list) or not all(isinstance(fields, dict) for fields in given):
-        raise NotImportable("This is no list of messages: each must be an object with a role.")
+        raise NotImportable("This is not a list of messages: each must be an object with a role.")
     if any("messages" in fields for fields in given):
-        raise NotImportable("There are several conversations here: import them one by one.")
+        raise NotImportable("The file contains several conversations: import them one by one.")
     if given and not any("role" in fields for fields in given):
         raise NotImportable(
             "This is another program's export in a format of its own: give a JSON list of messages, "
@@ -211,7 +211,7 @@ def _from_messages(given: Any, system: Any) -> Conversation:
         reason = "stop" if message.role == "assistant" else None
         tree.add(Entry(new_id(), tree.head, message, time.time(), reason))
     if not tree.entries:
-        raise NotImportable("There are no messages of a user or an assistant here.")
+        raise NotImportable("The file contains no user or assistant messages.")
     return tree
 
 
@@ -229,7 +229,7 @@ def _message(number: int, fields: Mapping[str, Any]) -> Message:
     if role == "assistant":
         given = next((fields[key] for key in THINKING_KEYS if fields.get(key)), "")
         if not given and isinstance(content, list):
-            # As parts of the content: Anthropic's and Mistral's.
+            # Thinking in parts of the content, as in Anthropic's and Mistral's formats.
             thoughts = [part for part in content if isinstance(part, dict) and part.get("type") == "thinking"]
             given = [{"type": "text", "text": part.get("thinking")} for part in thoughts]
             content = [part for part in content if part not in thoughts]
@@ -245,7 +245,7 @@ def _name(role: Any) -> str:
 
 
 def _content(number: int, content: Any, *, optional: bool = False) -> str:
-    """A message's text, which may be missing if `optional`."""
+    """A message's text; missing text is allowed if `optional`."""
     if content is None and optional:
         return ""
     if isinstance(content, str):
@@ -257,7 +257,7 @@ def _content(number: int, content: Any, *, optional: bool = False) -> str:
 
 
 def _alternating(messages: Sequence[Message]) -> Iterator[Message]:
-    """Messages whose roles alternate, a user's first: neighbours of one role are joined."""
+    """Make roles alternate, starting with a user's: neighbours with the same role are joined."""
     last: Message | None = None
     for message in messages:
         if last is not None and last.role == message.role:
@@ -270,7 +270,7 @@ def _alternating(messages: Sequence[Message]) -> Iterator[Message]:
         if last is not None:
             yield last
         elif message.role == "assistant":
-            # A greeting answers nothing.
+            # A greeting at the start answers no message.
             yield Message("user", "")
         last = message
     if last is not None:
@@ -282,7 +282,7 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A name from a file with letters, digits and marks of any script, `-`, `_` and `.` only."""
+    """A name from a file, reduced to letters, digits and marks of any script, `-`, `_` and `.`."""
     kept = "".join(
         char if char.isalnum() or char in "-_." or unicodedata.category(char).startswith("M") else " "
         for char in name
@@ -291,7 +291,8 @@ def safe_name(name: str) -> str:
 
 
 def save(folder: SessionFolder, imported: Imported, name: str | None = None) -> SessionFile:
-    """A new session with an imported conversation, called `name`, else as it was, else by its words.
+    """Save an imported conversation as a session called `name`, else by its own name, else by its first
+    words.
 
     Raises `SessionExists` if `name` is taken, `BadName`, or `FolderError`.
     """

@@ -1,4 +1,4 @@
-"""The current path of a conversation for people to read: Markdown, or one HTML page."""
+"""Exports the current path of a conversation for reading: Markdown, or one HTML page."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*?)[ \t]*$")
 HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 MAX_HEADING_LEVEL = 6
-# The start of a tag, a comment or the like, but not of a link or a line break.
+# The start of a tag, a comment or similar, but not of a link or a line break.
 TAG_START = re.compile(r"<(?=[A-Za-z/!?])(?!br *\/?>)(?!(?:[A-Za-z][A-Za-z0-9+.-]+:|[^\s<>@]+@)[^\s<>]*>)")
 CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
-# What a link in a page may lead to.
+# The schemes of links that a page may contain.
 SAFE_LINK = re.compile(r"https?://|mailto:|#", re.IGNORECASE)
 LEADING = re.compile(r"^[ \t]+", re.MULTILINE)
 STYLE = """
@@ -73,7 +73,7 @@ PAGE = """<!DOCTYPE html>
 
 
 def markdown(name: str, conversation: Conversation, *, thinking: bool = False) -> str:
-    """The current path as Markdown. Thinking is quoted; no message reaches beyond its place."""
+    """The current path as Markdown. Thinking is quoted. A message's Markdown cannot affect the next one."""
     parts = [f"# {clean_line(name)}", f"*{_subtitle(conversation)}*"]
     if conversation.system:
         parts += ["## System prompt", _quoted(conversation.system)]
@@ -95,7 +95,7 @@ def page(name: str, conversation: Conversation, *, thinking: bool = False) -> st
         def validateLink(self, url: str) -> bool:  # noqa: N802 - the library's name
             return SAFE_LINK.match(url) is not None
 
-    # No raw HTML, no images, and links to pages only.
+    # No raw HTML, no images, and only links to pages.
     parser = InertMarkdown("commonmark", {"html": False, "linkify": False, "breaks": True})
     parser.enable(["table", "strikethrough"]).disable("image")
     return PAGE.format(
@@ -118,7 +118,7 @@ def _turn(turn: Turn, thinking: bool, render: Callable[[str], str]) -> str:
         thoughts = _folded("Thinking", reply.thinking) if thinking and reply.thinking else ""
         mark = finish.mark(turn.reply.finish_reason)
         cut = f'<p class="cut">{mark}</p>' if mark else ""
-        # Markdown can spell control characters out, so what comes of it is cleaned too.
+        # Markdown can contain escaped control characters, so its output is cleaned too.
         text = clean(render(_printable(reply.content)))
         parts.append(f'<article aria-label="Reply" dir="auto">{thoughts}{text}{cut}</article>')
     return "\n".join(parts)
@@ -137,7 +137,7 @@ def _printable(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # A tab reaches less far behind the mark, so that what it indents would be no code there.
+    # After the mark a tab is narrower, and would no longer indent a code block.
     spaced = LEADING.sub(lambda space: space[0].expandtabs(4), _printable(text))
     return "\n".join(f"> {line}".rstrip() for line in contained(spaced, 3).split("\n"))
 
@@ -149,7 +149,7 @@ def _subtitle(conversation: Conversation) -> str:
 
 
 def contained(text: str, level: int) -> str:
-    """`text` with its headings below `level`, its code blocks closed, and HTML as text, as on the screen."""
+    """`text` with headings below `level`, code blocks closed, and HTML as text, as on the screen."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark")
@@ -159,7 +159,7 @@ def contained(text: str, level: int) -> str:
         changed = _without_underlines(_without_html(lines, tokens), tokens)
         if changed == lines:
             break
-        # What is text now may have hidden other HTML and headings.
+        # The text may have hidden other HTML and headings.
         lines = changed
     lines = _lowered(lines, tokens, level)
     last = tokens[-1] if tokens else None
@@ -171,7 +171,7 @@ def contained(text: str, level: int) -> str:
 
 
 def _without_underlines(lines: Sequence[str], tokens: Sequence[Token]) -> list[str]:
-    """What only underlines a line makes no heading of it, as on the screen."""
+    """Escape underlines, which are not headings on the screen either."""
     changed = list(lines)
     for token in tokens:
         if token.type == "heading_open" and token.map is not None and not token.markup.startswith("#"):
@@ -183,7 +183,7 @@ def _without_underlines(lines: Sequence[str], tokens: Sequence[Token]) -> list[s
 
 
 def _lowered(lines: Sequence[str], tokens: Sequence[Token], level: int) -> list[str]:
-    """Headings `level` levels down."""
+    """Move headings `level` levels down."""
     changed = list(lines)
     for token in tokens:
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
@@ -193,7 +193,7 @@ def _lowered(lines: Sequence[str], tokens: Sequence[Token], level: int) -> list[
 
 
 def _without_html(lines: Sequence[str], tokens: Sequence[Token]) -> list[str]:
-    """Tags outside code made text."""
+    """Escape tags outside code."""
     changed = list(lines)
     for token in tokens:
         if token.map is not None and token.type in ("html_block", "inline"):

@@ -1,7 +1,7 @@
 """A thread that runs jobs in order.
 
-As `ThreadPoolExecutor(1)`, but it takes jobs until the program's exit handlers run, when the standard
-one has ended already, and it calls a function on the thread when it ends.
+Like `ThreadPoolExecutor(1)`, but it accepts jobs until the program's exit handlers run, by which time the
+standard one has ended, and it calls a function on the thread when that ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Queue:
-    """The jobs of a thread. It has no reference to the executor, which could not be collected else."""
+    """The jobs of a thread. It must not refer to the executor, which could not be collected then."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -29,20 +29,20 @@ class _Queue:
         self._ended = False
 
     def put(self, job: Callable[[], None]) -> None:
-        """Raises `RuntimeError` after `end`: the job would never run."""
+        """Raises `RuntimeError` after `end`, because the job would never run."""
         with self._lock:
             if self._ended:
-                raise RuntimeError("this thread has ended: nothing runs there any more")
+                raise RuntimeError("this thread has ended and takes no more jobs")
             self._jobs.put(job)
 
     def end(self) -> None:
-        """Let the thread end after the jobs that are queued now."""
+        """Let the thread end after the queued jobs."""
         with self._lock:
             self._ended = True
             self._jobs.put(None)
 
     def run(self, at_end: Callable[[], object] | None) -> None:
-        """Run jobs until `end`; this is the thread's target."""
+        """Run jobs until `end`. This is the thread's target."""
         try:
             while (job := self._jobs.get()) is not None:
                 job()
@@ -61,23 +61,23 @@ class SerialExecutor:
     """A thread that ends at `shutdown`, when it is garbage-collected, or with the process."""
 
     def __init__(self, name: str, at_end: Callable[[], object] | None = None) -> None:
-        """`name` is the thread's; it calls `at_end` last of all."""
+        """`name` is the thread's name; it calls `at_end` last."""
         self._queue = queued = _Queue()
-        # A daemon: the process would wait for other threads before `end_all` can end them.
+        # A daemon, because the process would wait for other threads before `end_all` can end them.
         self.thread = threading.Thread(target=queued.run, args=(at_end,), name=name, daemon=True)
         weakref.finalize(self, queued.end).atexit = False
         _running[self.thread] = queued
-        # Not at the first job: no thread can start while the process ends.
+        # Started now, because no thread can start while the process ends.
         self.thread.start()
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `work` on the thread, later. Raises `RuntimeError` after `shutdown`."""
+        """Queue `work` for the thread. Raises `RuntimeError` after `shutdown`."""
         running: Future[T] = Future()
         self._queue.put(partial(_do, running, partial(work, *args, **kwargs)))
         return running
 
     def shutdown(self, wait: bool = True) -> None:
-        """End the thread after the jobs that were submitted."""
+        """End the thread after the submitted jobs."""
         self._queue.end()
         if wait:
             self.thread.join()
@@ -92,7 +92,8 @@ class SerialExecutor:
 def end_all() -> None:
     """At exit, wait for the threads that are still running.
 
-    All are ended first: a job that one submits to another then is refused, or both would wait for ever.
+    All are told to end first, so that a job submitted from one to another is refused. Otherwise both would
+    wait forever.
     """
     running = list(_running.items())
     for _, queued in running:
@@ -101,7 +102,7 @@ def end_all() -> None:
         thread.join()
 
 
-# The threads stay behind where a process is forked.
+# A forked process does not have these threads.
 os.register_at_fork(after_in_child=_running.clear)
 
 
@@ -112,7 +113,7 @@ def _do(running: Future[T], work: Callable[[], T]) -> None:
         result = work()
     except BaseException as error:
         running.set_exception(error)
-        # The traceback holds this frame: a future in it would be a reference cycle.
+        # The traceback refers to this frame, so a future in it would be a reference cycle.
         del running
     else:
         running.set_result(result)

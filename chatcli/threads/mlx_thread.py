@@ -1,8 +1,8 @@
 """The thread that owns MLX.
 
-MLX's streams belong to the thread that made them, so one worker imports MLX, loads the model and
-runs it. A thread that ends with streams of its own makes MLX 0.32 abort the process at exit, so this
-one clears them however it ends: closed, garbage-collected, or with the process.
+MLX's streams belong to the thread that created them, so one worker imports MLX, loads the model and runs it.
+If a thread with streams ends, MLX 0.32 aborts the process at exit, so this one clears them however it ends:
+closed, garbage-collected, or with the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class StopSignal(Protocol):
-    """Says, between two steps of a long run, whether to stop. A `threading.Event` is one."""
+    """Says between steps of long work whether to stop, such as a `threading.Event`."""
 
     def is_set(self) -> bool: ...
 
@@ -31,7 +31,7 @@ class StopSignal(Protocol):
 class Worker:
     """A thread for MLX. Everything that touches an array goes through `call` or `stream`.
 
-    A worker that `may_be_lost` waits for other processes, which may never answer it.
+    A worker that `may_be_lost` waits for other processes, which may never answer.
     """
 
     def __init__(self, *, may_be_lost: bool = False) -> None:
@@ -41,7 +41,7 @@ class Worker:
         self._endings: list[Callable[[], object]] = []
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `work` on the thread, later. Raises `RuntimeError` after `close` or `leave`."""
+        """Queue `work` for the thread. Raises `RuntimeError` after `close` or `leave`."""
         running = self._executor.submit(work, *args, **kwargs)
         if self._open is None:
             return running
@@ -54,7 +54,9 @@ class Worker:
         return first
 
     def lose(self, error: Exception) -> None:
-        """Let everything that waits for the thread raise `error`, now and later: it may hang."""
+        """Make everything that waits for the thread raise `error`, now and later, because the thread may
+        hang.
+        """
         self._lost = error
         for waited in list(self._open or ()):
             _end(waited, error)
@@ -66,7 +68,7 @@ class Worker:
         return self.submit(work, *args, **kwargs).result()
 
     def stream(self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Generator[T]:
-        """Iterate a generator whose every step runs on the thread; closed with this iterator."""
+        """Iterate a generator whose steps run on the thread. It is closed with this iterator."""
         steps = self.call(work, *args, **kwargs)
         try:
             while (item := self.call(_next, steps)) is not None:
@@ -77,8 +79,8 @@ class Worker:
     def pump(self, work: Callable[[], Iterator[T]], others: StopSignal | None = None) -> Generator[T]:
         """`stream`, but the thread runs ahead of the consumer, unless there are `others`.
 
-        While they are set other work may run between two items; else nothing can before the last one, or
-        before this iterator is closed.
+        While `others` is set, other work may run between two items; otherwise only after the last item, or
+        after this iterator is closed.
         """
         steps, closed = self.call(work), threading.Event()
         signals = [closed] if others is None else [closed, others]
@@ -99,7 +101,7 @@ class Worker:
         finally:
             closed.set()
             self.call(getattr(steps, "close", _nothing))
-            # An error's traceback holds this frame: a future in it would be a reference cycle.
+            # An error's traceback refers to this frame, so a future in it would be a reference cycle.
             ahead = None
 
     def at_end(self, work: Callable[[], object]) -> None:
@@ -121,7 +123,7 @@ class Worker:
 
 
 def _hand_on(first: Future[T], running: Future[T]) -> None:
-    """Copy the thread's result or error, unless it was lost before."""
+    """Copy the thread's result or error, unless the thread was lost."""
     error = running.exception()
     with contextlib.suppress(InvalidStateError):
         if error is None:
@@ -136,7 +138,7 @@ def _end(waited: Future[Any], error: Exception) -> None:
 
 
 def _fill(items: queue.SimpleQueue[T | None], signals: Sequence[StopSignal], steps: Iterator[T]) -> bool:
-    """Put at least one item, and more until a signal is set. Returns whether there are no more."""
+    """Add at least one item, and more until a signal is set. Returns whether there are no more."""
     try:
         for item in steps:
             items.put(item)

@@ -1,4 +1,4 @@
-"""One thread that runs jobs in the order in which they come, and what can wait while there are none."""
+"""One thread that runs jobs in order, and idle work while there are none."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class IdleWork:
-    """Work that gives way to jobs, once its `stop` is set."""
+    """Work that stops for jobs, when its `stop` is set."""
 
     stop: threading.Event
     future: Future[None]
 
     def end(self) -> None:
-        """End it after its current chunk, without waiting for that."""
+        """End it after its current chunk, without waiting."""
         self.stop.set()
         self.future.cancel()
 
 
 class Scheduler:
-    """Runs a session's turns and commands, or a server's requests, and computes ahead between them.
+    """Runs a session's turns and commands, or a server's requests, and idle work between them.
 
-    A job that comes ends the idle work after its current chunk. Nothing else starts threads for either.
+    A new job ends idle work after its current chunk. Nothing else starts threads for either.
     """
 
     def __init__(self, name: str) -> None:
@@ -40,12 +40,12 @@ class Scheduler:
         self._ended = False
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Run `job` after those before it. Raises `RuntimeError` after `close`."""
+        """Queue `job`. Raises `RuntimeError` after `close`."""
         self.halt()
         return self._executor.submit(job)
 
     def idle(self, work: Callable[[threading.Event], None]) -> IdleWork:
-        """Run `work` once nothing else waits. It ends when the event that it is given is set."""
+        """Run `work` once nothing else waits. It must end when the event passed to it is set."""
         stop = threading.Event()
         idle = IdleWork(stop, Future() if self._ended else self._executor.submit(work, stop))
         self._idle = [*(each for each in self._idle if not each.future.done()), idle]
@@ -54,17 +54,17 @@ class Scheduler:
         return idle
 
     def halt(self) -> None:
-        """End all idle work after its current chunk, without waiting: what is done is kept."""
+        """End all idle work after its current chunk, without waiting. What is done is kept."""
         for idle in self._idle:
             idle.end()
 
     def drain(self) -> None:
-        """`halt`, and wait for it: the model may be changed, or the conversation."""
+        """`halt`, and wait until it has ended, before the model or the conversation changes."""
         self.halt()
         concurrent.futures.wait([idle.future for idle in self._idle])
 
     def cancel(self) -> None:
-        """`halt`, for good."""
+        """`halt`, and accept no more idle work."""
         self._ended = True
         self.halt()
 

@@ -312,7 +312,7 @@ def test_a_forked_process_leaves_the_chat_to_its_parent(models: Path, tmp_path: 
         "import os, sys\n", "import os, sys\ninput_, told = os.pipe()\nos.dup2(input_, 0)\n"
     )
     printed = python(code.format(model=str(models / "qwen3"), sessions=str(tmp_path / "s")), tmp_path)
-    refused = "This chat belongs to the process that forked this one: open another one here."
+    refused = "This chat belongs to the parent process: open another one here."
     assert [*[refused] * 3, "2 True", "0"] == printed.splitlines()
 
 
@@ -333,7 +333,7 @@ def test_a_forked_process_does_not_wait_for_its_parents_reply(models: Path, tmp_
         "print(len(reply.text()) > 0)\n",
         tmp_path,
     )
-    assert ["This chat belongs to the process that forked this one: open another one here.", "True"] == (
+    assert ["This chat belongs to the parent process: open another one here.", "True"] == (
         printed.splitlines()
     )
 

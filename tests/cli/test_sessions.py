@@ -181,7 +181,7 @@ def test_a_file_is_overwritten_only_by_force(chatcli: Program) -> None:
     file = chatcli.home / "kept.md"
     file.write_text("mine")
     result = chatcli.run("export", "fruit", "-o", "kept.md", expect=1)
-    assert "chatcli: kept.md is there already: --force overwrites it.\n" == result.errors
+    assert "chatcli: kept.md exists already: --force overwrites it.\n" == result.errors
     assert "mine" == file.read_text()
     chatcli.run("export", "fruit", "-o", "kept.md", "--force")
     assert "two pears" in file.read_text()

@@ -119,7 +119,7 @@ def test_a_damaged_export_is_refused_in_a_sentence(folder: SessionFolder, change
         read({**fields, **change})
     for key in change:
         if key != "labels":
-            with pytest.raises(NotImportable, match=f"'{key}' is not there"):
+            with pytest.raises(NotImportable, match=f"'{key}' is missing"):
                 read({name: value for name, value in fields.items() if name != key})
 
 
@@ -148,7 +148,7 @@ def test_entries_that_repeat_or_go_in_rings_are_refused(folder: SessionFolder) -
     for entries in (fields["entries"][:1] * 2, fields["entries"][::-1]):
         with pytest.raises(NotImportable, match=r"entry . has no place"):
             read({**fields, "entries": entries})
-    with pytest.raises(NotImportable, match="no messages"):
+    with pytest.raises(NotImportable, match="no user or assistant messages"):
         read({**fields, "entries": [], "labels": {}, "head": None})
 
 
@@ -183,8 +183,8 @@ def test_a_damaged_export_is_refused_with_what_is_wrong(
     ("change", "says"),
     [
         ({"content": 5}, "the content of entry 1 is not text"),
-        ({"time": "5"}, "the time of entry 1 is not one"),
-        ({"time": -1e200}, "the time of entry 1 is not one"),
+        ({"time": "5"}, "the time of entry 1 is invalid"),
+        ({"time": -1e200}, "the time of entry 1 is invalid"),
         ({"images": 5}, "'images' of entry 1 is not a list of images"),
         ({"images": ["x"]}, "'images' of entry 1 is not a list of images"),
         ({"finish_reason": 5}, "the finish_reason of entry 1 is not text"),
@@ -349,7 +349,7 @@ def test_a_session_is_named_by_its_first_words(folder: SessionFolder) -> None:
         (user({"type": "text", "text": "x"}), "Message 2 is not text alone"),
         (reply("x", thinking={"a": 1}), "Message 2 is not text alone"),
         ({"messages": [user("x")]}, "several conversations"),
-        ("x", "no list of messages"),
+        ("x", "not a list of messages"),
     ],
 )
 def test_what_cannot_be_kept_whole_is_refused_by_its_number(bad: Any, says: str) -> None:
@@ -360,16 +360,16 @@ def test_what_cannot_be_kept_whole_is_refused_by_its_number(bad: Any, says: str)
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "no messages"),
-        (b"[]", "no messages"),
-        (b'[{"role": "system", "content": "x"}]', "no messages"),
-        (b"hello there", "no conversation"),
-        (b"\xff\xfe", "no conversation"),
-        (b"[" * 200_000, "no conversation"),
-        (b"7", "no list of messages"),
-        (b'{"a": 1}', "no list of messages"),
+        (b"", "no user or assistant messages"),
+        (b"[]", "no user or assistant messages"),
+        (b'[{"role": "system", "content": "x"}]', "no user or assistant messages"),
+        (b"hello there", "not a conversation"),
+        (b"\xff\xfe", "not a conversation"),
+        (b"[" * 200_000, "not a conversation"),
+        (b"7", "not a list of messages"),
+        (b'{"a": 1}', "not a list of messages"),
         (b'[{"title": "Trip", "mapping": {}}]', "format of its own"),
-        (b'{"messages": 7}', "no list of messages"),
+        (b'{"messages": 7}', "not a list of messages"),
         (b'{"type": "session", "version": 1}\n{"type": "user"}\n', "session's own file"),
     ],
 )

@@ -368,7 +368,7 @@ def test_an_export_and_a_search_from_the_chat(chatcli: Program) -> None:
         pick(terminal, "/search biscuit", "talk · turn 1 · you", ENTER)
         terminal.wait_for("Now after turn 1. What came later stays in /tree.")
         run_command(terminal, "/export talk.json", "Written to ~/talk.json.")
-        run_command(terminal, "/export talk.json", "talk.json is there already: give another name.")
+        run_command(terminal, "/export talk.json", "talk.json exists already: give another name.")
         terminal.wait_for("› Say something")
         terminal.send(CTRL_C)
         terminal.wait_for("Press Ctrl-C again to leave.")
