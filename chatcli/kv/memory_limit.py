@@ -121,7 +121,7 @@ class MemoryLimit:
             f"beside the model's {file_size(self.weight_bytes)}: {needed:,} bytes in all, and "
             f"the limit is {self.max_bytes:,}.",
             "Allow more with --memory-limit, choose a smaller model with -m, branch from an earlier turn or "
-            "start a new session; in a chat, /compact goes on from a summary.",
+            "start a new session; in a chat, /compact continues from a summary.",
         )
 
 

@@ -1,7 +1,7 @@
-"""What the server knows of the conversations that its clients send: each is sent whole with every request.
+"""What the server remembers about conversations, which clients send whole with every request.
 
-A reply is known by a hash of the messages up to it. What was measured of it is found again when a client
-sends it back, also by another process, and so are the tool calls as the model wrote them.
+A reply is identified by a hash of the messages up to it. When a client sends it back, its record and its tool
+calls as the model wrote them are found again, even by another process.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from chatcli.serve.wire import MAX_JSON_DEPTH
 from chatcli.store.sessions import served
 from chatcli.store.sessions.transcript import DAMAGE, tool_calls_of
 
-# Digits of the hash that an entry is known by.
+# How many digits of the hash identify an entry.
 ID_DIGITS = 32
-# How many replies are known in memory.
+# How many replies are remembered in memory.
 MAX_REPLIES = 4096
 
 logger = logging.getLogger("chatcli.serve")
 
 
 class Conversations:
-    """The replies that were given, in memory and in the sessions folder. For one thread."""
+    """The server's replies, in memory and in the sessions folder. For one thread."""
 
     def __init__(self, folder: Location | None) -> None:
         """`folder` None: nothing is kept on disk."""
         self._folder = folder
-        # Lines that could not be written yet.
+        # Lines that are not written yet because of an error.
         self._unwritten: deque[dict[str, Any]] = deque(maxlen=MAX_REPLIES)
         # By the ids of entries, and of tool calls.
         self._replies: dict[str, dict[str, Any]] = {}
@@ -53,7 +53,7 @@ class Conversations:
                 self._know_calls(_message(reply["message"]))
 
     def conversation(self, request: ReplyRequest, model: str) -> Conversation:
-        """The conversation of a request, its head at the message to reply to."""
+        """The conversation of a request, with its head at the message to reply to."""
         messages = list(request.messages)
         system = messages.pop(0).content if messages and messages[0].role == "system" else None
         if request.prompt is not None:
@@ -75,10 +75,10 @@ class Conversations:
         return conversation
 
     def _as_written(self, message: Message) -> Message:
-        """A reply that calls tools as the model wrote it, if the client has changed its form only.
+        """A reply with tool calls as the model wrote it, if the client has changed only its form.
 
-        With the thinking that came before the calls, where the client has left that out: templates show it
-        until the next question.
+        Includes the thinking before the calls if the client left that out, because templates show it until
+        the next question.
         """
         if message.role != "assistant":
             return message
@@ -111,7 +111,7 @@ class Conversations:
         return entry
 
     def note(self, reply: Entry, record: Mapping[str, Any], *, private: bool = False, **facts: Any) -> None:
-        """Add to what is known of a reply; of a `private` one, in memory only."""
+        """Add to a reply's record; for a `private` one, in memory only."""
         before = self._replies.pop(reply.id, {})
         known = {**before, **facts, "record": {**before.get("record", {}), **record}}
         self._replies = {**dict(list(self._replies.items())[1 - MAX_REPLIES :]), reply.id: known}
@@ -128,7 +128,7 @@ class Conversations:
                 logger.warning("%s cannot be written: %s", self._folder / served.NAME, error.strerror)
 
     def fact(self, entry: Entry, name: str) -> Any:
-        """What was noted of a reply under this name; None: nothing."""
+        """A reply's fact of this name, or None."""
         return self._replies.get(entry.id, {}).get(name)
 
     def _know_calls(self, message: Message) -> None:
@@ -137,7 +137,7 @@ class Conversations:
 
 
 def entry_id(parent: str | None, message: Message) -> str:
-    """An id that follows from the messages up to this one, but for thinking and the ids of tool calls."""
+    """An id that depends on the messages up to this one, except for thinking and the ids of tool calls."""
     calls = [(call.name, _value(call.arguments)) for call in message.tool_calls]
     images = [picture.sha256 for picture in message.images]
     text = json.dumps([parent, message.role, message.text.strip(), calls, images], sort_keys=True)
@@ -145,7 +145,7 @@ def entry_id(parent: str | None, message: Message) -> str:
 
 
 def _meaning(message: Message) -> tuple[str, Sequence[tuple[str, str, Any]]]:
-    """What a reply that calls tools says, whatever its white space and the order of its JSON."""
+    """A reply with tool calls in a canonical form, independent of white space and JSON order."""
     calls = [(call.id, call.name, _value(call.arguments)) for call in message.tool_calls]
     return message.text.strip(), calls
 

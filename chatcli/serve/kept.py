@@ -1,4 +1,4 @@
-"""Keeps each served conversation as a session, which the shell lists, shows and goes on with."""
+"""Saves each served conversation as a session, which the shell can list, show and continue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("chatcli.serve")
 
 
 class KeptConversations:
-    """The sessions that served conversations are kept as. A session is open only while it is written."""
+    """The sessions of served conversations. A session is open only while it is written."""
 
     def __init__(self, folder: SessionFolder, conversations: Conversations, model: str) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class KeptConversations:
         self._model = model
 
     def add(self, conversation: Conversation, reply: Entry, thinking: str, record: ReplyRecord) -> None:
-        """Keep the path to a reply: in the session that has its beginning, as a branch, or in a new one."""
+        """Save the path to a reply: in the session that has its beginning, as a branch, or in a new one."""
         path = [entry for entry in conversation.path(reply.id) if entry.message.role != "system"]
         path[-1] = replace(reply, message=replace(reply.message, thinking=thinking), record=record)
         try:
@@ -53,7 +53,7 @@ class KeptConversations:
             logger.warning("A conversation is not kept: %s", without_quoted(str(error)))
 
     def note(self, reply: Entry, record: ReplyRecord) -> None:
-        """Add numbers to a reply that is kept, unless a shell has its session open and settles it itself."""
+        """Add numbers to a saved reply, unless a shell has its session open and settles it itself."""
         name, identifier = (self._conversations.fact(reply, fact) for fact in ("session", "kept_as"))
         if name is None:
             return
@@ -66,9 +66,9 @@ class KeptConversations:
 
     @contextmanager
     def _session(self, conversation: Conversation, path: list[Entry]) -> Iterator[tuple[SessionFile, int]]:
-        """The session that a path goes on in, its head there, and how much of the path it has.
+        """The session that a path continues, its head there, and how much of the path it has.
 
-        Raises `ChatcliError` where it cannot be written.
+        Raises `ChatcliError` if it cannot be written.
         """
         unusable: set[str] = set()  # deleted, or open in a shell
         for kept in range(len(path), 0, -1):
@@ -100,5 +100,5 @@ class KeptConversations:
 
 
 def _digest(conversation: Conversation) -> str:
-    """Of the system prompt, which a session has one of."""
+    """A digest of the system prompt; a session has only one."""
     return hashlib.sha256((conversation.system or "").encode(errors="surrogatepass")).hexdigest()[:16]

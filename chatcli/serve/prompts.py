@@ -63,7 +63,7 @@ class PromptRenderer:
         `ContextFull`, `ImagesRefused` and `NotAnImage`.
         """
         if request.prompt is None and all(each.role == "system" for each in request.messages):
-            raise UsageError("There is no message to reply to.")
+            raise UsageError("The request has no message to reply to.")
         self._check_length(request, is_over)
         return self._with_notes(request)
 
@@ -97,16 +97,16 @@ class PromptRenderer:
         loaded = self._runtime.loaded
         tokens = list(loaded.tokenizer.encode(request.prompt))
         if not tokens:
-            raise UsageError("The prompt is empty: write something.")
+            raise UsageError("The prompt is empty.")
         room_left(context, len(tokens), alone=True)
         end = usable_boundaries([len(tokens) - 1], len(tokens))
         return Prompt(question, context.checkpoints.cut(tokens, end), {0: 0, 1: len(tokens) - 1})
 
     def _with_notes(self, request: ReplyRequest) -> ReplyRequest:
-        """The request with a note in the place of each image that the model cannot be shown.
+        """The request with a note in place of each image that the model cannot see.
 
-        The message that brings such an image is refused, once: clients keep it in their history, and some
-        put what is said next into the same message. Raises `ImagesRefused` and `NotAnImage`.
+        A message with such an image is refused once, because clients keep it in their history, and some add
+        the next text to the same message. Raises `ImagesRefused` and `NotAnImage`.
         """
         unseen, loaded = set(), self._runtime.loaded
         for image in request.images:
@@ -132,7 +132,7 @@ class PromptRenderer:
         return replace(request, messages=tuple(messages), images=images)
 
     def _was_refused(self, content: str) -> bool:
-        """Whether a message goes on from one that was refused for its image; else it is one from now on."""
+        """Whether a message continues one that was refused for its image; else it counts as refused from now."""
         for length, digest in self._refused:
             if length < len(content) and _digest(content[:length]) == digest:
                 return True
@@ -140,10 +140,10 @@ class PromptRenderer:
         return False
 
     def _check_length(self, request: ReplyRequest, is_over: Callable[[], bool]) -> None:
-        """Raises `ContextFull` where that is clear before a template or the tokenizer is given the texts."""
+        """Raises `ContextFull` if that is clear before the template or the tokenizer gets the texts."""
         loaded = self._runtime.loaded
         texts = [request.prompt or "", *(json.dumps(tool, ensure_ascii=False) for tool in request.tools)]
-        # What a template is given besides, of which it may show all or nothing.
+        # Other input of the template, of which it may show all or nothing.
         others = [request.effort or "", json.dumps(dict(request.arguments), ensure_ascii=False)]
         for message in request.messages:
             texts.append(message.content)
@@ -156,7 +156,7 @@ class PromptRenderer:
             raise ContextFull(
                 f"The thinking, ids and template arguments of this request have {unshown:,} letters: more "
                 f"than the model's context of {loaded.context:,} tokens holds.",
-                "Leave out what was thought before.",
+                "Leave out earlier thinking.",
             )
         if sum(map(len, texts)) <= LETTERS_PER_TOKEN * loaded.context:
             return
@@ -164,7 +164,7 @@ class PromptRenderer:
         for text in texts:
             for start in range(0, len(text), PIECE_LETTERS):
                 piece = text[start : start + PIECE_LETTERS]
-                # Where a text is cut it may have a token more.
+                # Each cut may add a token.
                 tokens += len(loaded.tokenizer.encode(piece, add_special_tokens=False)) - 1
                 if tokens >= loaded.context:
                     raise ContextFull(

@@ -194,7 +194,7 @@ def room_left(context: TurnContext, used: int, alone: bool = False) -> int:
         )
     raise ContextFull(
         f"The conversation no longer fits the model's context: {used:,} of {most:,} tokens.",
-        "Branch from an earlier turn or start a new session; in a context, /compact goes on from a summary.",
+        "Branch from an earlier turn or start a new session; in a chat, /compact continues from a summary.",
     )
 
 

@@ -377,7 +377,7 @@ def test_the_commands_say_what_is_wrong(chatcli: Program, saved_conversation: Pa
     shutil.copytree(saved_conversation, chatcli.sessions)
     target = tmp_path / "talk.chatcli"
     chatcli.run("export", "talk", "-o", target)
-    assert "is there already" in chatcli.run("export", "talk", "-o", target, expect=1).errors
+    assert "exists already" in chatcli.run("export", "talk", "-o", target, expect=1).errors
     chatcli.run("export", "talk", "-o", target, "--force", "--branches", "--at", 1)
     assert "already" in chatcli.run("import", target, "--as", "talk", expect=1).errors
     assert "-o NAME.chatcli" in chatcli.run("export", "talk", "--format", "chatcli", expect=2).errors

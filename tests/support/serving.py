@@ -54,7 +54,7 @@ SCRIPT: Mapping[str, Sequence[Step]] = {
     "odd": [MATCHED, CallsMade((ToolCall("read", '{"a": NaN}', "call_3"),)), ReplyDone(RECORD)],
     "stop": [MATCHED, TextDelta("I "), ReplyDone(RECORD, stop_text="END")],
     "slow": [1.8, MATCHED, PrefillProgress(4, 8), 1.8, TextDelta("There."), ReplyDone(RECORD)],
-    "full": [ContextFull("50 tokens do not fit 40.", "In a chat, /compact goes on from a summary.")],
+    "full": [ContextFull("50 tokens do not fit 40.", "In a chat, /compact continues from a summary.")],
     "late": [1.8, ChatcliError("No disk is left.")],
     "broken": [MATCHED, TextDelta("I"), ChatcliError("No disk is left.")],
     "endless": [MATCHED, TextDelta("On"), 60.0, ReplyDone(RECORD)],
