@@ -1,1 +1,1 @@
-"""What is measured to keep chatcli honest, in a clone: `python -m benchmarks.NAME`."""
+"""Measurements for developers, in a clone: `python -m benchmarks.NAME`."""

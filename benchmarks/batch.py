@@ -1,8 +1,8 @@
-"""Many questions on one document: in batches, one after the other, and mlx-lm's batch without reuse.
+"""Many questions about one document: in batches, one by one, and in mlx-lm's batch without reuse.
 
     python -m benchmarks.batch [--quick]
 
-Every method gets a new folder each round, so that nothing is cached yet.
+Every method gets a new folder in each round, so that nothing is cached yet.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from chatcli.turn.prompt import TurnContext
 
 ONE_BY_ONE, PEER = "chatcli, one by one", "mlx-lm's batch_generate"
 BATCH_SIZES = (4, 16)
-# Rates that differ by a smaller part than this count as equal.
+# Rates with a smaller relative difference count as equal.
 MARGIN = 0.05
-# By plan size: the number of questions, and tokens of the document and of a reply.
+# By plan size: the number of questions, the document's tokens, and a reply's tokens.
 SIZES = ((4, 200, 16), (16, 1000, 32), (50, 8000, 64))
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """What answering some questions took: prompt and prefilled tokens, and seconds in all.
+    """The cost of answering questions: prompt tokens, prefilled tokens, and total seconds.
 
-    `replies` has each question's tokens. `notice` says why they were not batched, if so.
+    `replies` has each reply's tokens. `notice` says why they were not batched, if so.
     """
 
     replies: tuple[tuple[int, ...], ...]
@@ -63,13 +63,13 @@ class Throughput:
 
     @property
     def tokens_per_second(self) -> float:
-        """Generated tokens by the whole time, prefilling and saving included."""
+        """Generated tokens divided by the whole time, including prefilling and saving."""
         return self.generated_tokens / self.seconds
 
 
 @dataclass(frozen=True)
 class Questions:
-    """A document, the questions on it, and the longest reply in tokens."""
+    """A document, questions about it, and the maximum reply length in tokens."""
 
     document: str
     texts: Sequence[str]
@@ -89,12 +89,12 @@ class BatchComparison:
         return statistics.median(throughput.tokens_per_second for throughput in self.rounds[name])
 
     def speedup(self, name: str) -> Spread:
-        """How many times as many tokens a second as one by one, in the same round."""
+        """Tokens per second relative to one by one, in the same round."""
         pairs = zip(self.rounds[name], self.rounds[ONE_BY_ONE], strict=True)
         return Spread.of([mine.tokens_per_second / reference.tokens_per_second for mine, reference in pairs])
 
     def differing(self, name: str) -> int:
-        """How many replies of the first round differ from those of one by one."""
+        """How many replies of the first round differ from those generated one by one."""
         pairs = zip(self.rounds[name][0].replies, self.rounds[ONE_BY_ONE][0].replies, strict=True)
         return sum(mine != reference for mine, reference in pairs)
 
@@ -103,13 +103,13 @@ Method = Callable[[], Throughput]
 
 
 def compare(plan: run.Plan, progress: Progress) -> BatchComparison:
-    """Every method in every round, each time another one first. Raises `ModelError`."""
+    """Run every method in every round, in rotating order. Raises `ModelError`."""
     with run.opened(plan) as setup:
         count, document_tokens, reply_tokens = SIZES[plan.size]
         texts = [f"What of day {number}?" + " And then?" * (number % 4) for number in range(count)]
         document = workloads.long_text(int(document_tokens * run.letters_per_token(setup.loaded.tokenizer)))
         questions = Questions(document, texts, reply_tokens)
-        # Uncounted, so that nobody pays for one-time compilation or for the trial of a batch.
+        # Not counted, so that no method pays for one-time compilation or the trial of a batch.
         for _, method in methods(setup, Questions("Good morning.", ["Who?", "Where?"], 4)):
             method()
         by_name = dict(methods(setup, questions))
@@ -123,7 +123,7 @@ def compare(plan: run.Plan, progress: Progress) -> BatchComparison:
 
 
 def methods(setup: BenchSetup, questions: Questions) -> Iterator[tuple[str, Method]]:
-    """Each with its name, one by one first."""
+    """The methods by name, one by one first."""
     count = len(questions.texts)
 
     def ours(batch_size: int | None) -> Method:
@@ -143,7 +143,7 @@ def methods(setup: BenchSetup, questions: Questions) -> Iterator[tuple[str, Meth
 
 @contextmanager
 def opened(setup: BenchSetup, questions: Questions) -> Iterator[TurnContext]:
-    """A session that has the document as its system prompt, in a folder of its own."""
+    """A session with the document as its system prompt, in a separate folder."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=setup.folder)))
         store = SegmentStore(folder, setup.loaded.fingerprint)
@@ -176,7 +176,7 @@ def measure(context: TurnContext, questions: Sequence[str], batch_size: int | No
 
 
 def _peer(setup: BenchSetup, questions: Questions) -> Throughput:
-    """mlx-lm's own batch of whole prompts: the document is prefilled for each of them."""
+    """mlx-lm's own batch of whole prompts, each of which includes the document."""
     began = time.perf_counter()
     loaded, system = setup.loaded, {"role": "system", "content": questions.document}
     prompts = [
@@ -197,7 +197,7 @@ def _peer(setup: BenchSetup, questions: Questions) -> Throughput:
 
 
 def table(comparison: BatchComparison) -> Table:
-    """A row a method, then where we lose and what was not batched."""
+    """A row per method, then where we lose and what was not batched."""
     count = len(comparison.questions.texts)
     prompt = comparison.rounds[ONE_BY_ONE][0].prompt_tokens
     rows = [

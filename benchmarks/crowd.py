@@ -1,6 +1,6 @@
-"""Folders of thousands of sessions and segments, written without a model, and matches among them.
+"""Writes folders of thousands of sessions and segments without a model, and times lookups in them.
 
-Every segment is a file of its own here, which is harder than in practice, where files are joined.
+Every segment has its own file, which is harder than in practice, where files are joined.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ SEGMENT_TOKENS = 8
 TURNS = 3
 ROWS = np.zeros((1, 1, SEGMENT_TOKENS, 4), np.float32)
 FAST_ROUNDS = 200
-# How many names a file may have: ext4 takes 65,000.
+# How many hard links a file may have: ext4 allows 65,000.
 MAX_LINKS = 30_000
 
 
 def write_sessions(folder: Path, count: int) -> None:
-    """Session files as a conversation writes them."""
+    """Write session files as conversations do."""
     header = {
         "type": "session",
         "version": SESSION_VERSION,
@@ -73,7 +73,7 @@ def _entries(number: int) -> Iterator[Entry]:
 
 
 def _path(number: int, length: int) -> TokenPath:
-    """A path of `length` segments: the system prompt that all share, then tokens of its own."""
+    """A path of `length` segments: a shared system prompt, then its own tokens."""
     own = np.random.default_rng(number).integers(100, 3000, (length - 1) * SEGMENT_TOKENS).tolist()
     prompt = [*SYSTEM, *own, 0]
     ends = range(len(SYSTEM), len(prompt), SEGMENT_TOKENS)
@@ -81,7 +81,7 @@ def _path(number: int, length: int) -> TokenPath:
 
 
 def write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPath]:
-    """Write `segments` on equally long paths, a file each, and a state at the end of each path."""
+    """Write `segments` on equally long paths, one file each, and a state at the end of each path."""
     model = catalog.model_folder(folder, FINGERPRINT)
     for shard in range(256):
         (model / f"{shard:02x}").path.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPat
 
 
 def link_segments(folder: Path, count: int) -> None:
-    """Give `count` more names of segments to files that are there."""
+    """Add `count` segments as hard links to existing files."""
     model, chooser = catalog.model_folder(folder, FINGERPRINT), random.Random(count)
     originals = [file.path for file in islice(catalog.rows_files(model), count // MAX_LINKS + 1)]
     for number in range(count):
@@ -105,7 +105,7 @@ def link_segments(folder: Path, count: int) -> None:
 
 
 def _write_rows(model: Location, path: TokenPath) -> None:
-    """A file of the path's first segment."""
+    """Write a file for the path's first segment."""
     segment = path[0]
     tokens = np.asarray(path.tokens_of(segment), "<i4")
     keys = np.resize(ROWS, (1, 1, len(tokens), 4))
@@ -136,7 +136,7 @@ def _metadata(segment: Segment, kind: str) -> dict[str, str]:
 
 
 def matches(folder: Path, paths: Sequence[TokenPath], seed: int = 1) -> tuple[Spread, Spread]:
-    """Seconds to match some of the paths, all of which are there, and of others that are not."""
+    """The seconds to look up some of the paths, and other paths that do not exist."""
     chooser = random.Random(seed)
     stored = [chooser.choice(paths) for _ in range(FAST_ROUNDS)]
     absent = [_path(len(paths) + number, len(paths[0])) for number in range(FAST_ROUNDS)]
@@ -144,7 +144,9 @@ def matches(folder: Path, paths: Sequence[TokenPath], seed: int = 1) -> tuple[Sp
 
 
 def _matches(folder: Path, paths: Sequence[TokenPath], expected: int) -> Spread:
-    """Seconds to match each path down to `expected` segments. A whole match includes a look for its state."""
+    """The seconds to look up each path, which must find `expected` segments. A full match includes finding
+    its state.
+    """
     store, times = SegmentStore(folder, FINGERPRINT), []
     for path in paths:
         began = time.perf_counter()

@@ -1,6 +1,6 @@
-"""What a conversation of many short turns takes on disk, and what mlx-lm's own cache file takes.
+"""The disk use of a conversation of many short turns, and of mlx-lm's own cache file.
 
-Every turn is really generated and settled, so the bytes are those of a conversation with a person.
+Every turn is really generated and settled, so the bytes are those of a real conversation.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ MAX_REPLY_TOKENS = 16
 
 @dataclass(frozen=True)
 class Footprint:
-    """What one conversation took, in bytes.
+    """One conversation's disk use in bytes.
 
-    `cache_rows` is the size of the rows in the model's cache at the last token, sliced to the token
-    count. `written` is everything that was written on the way, joined files included. `peer_written` is
-    what mlx-lm wrote, saving its cache after every turn, and `peer_final` the last of these files.
+    `cache_rows` is the size of the rows in the model's cache at the last token, sliced to the token count.
+    `written` is everything written along the way, including joined files. `peer_written` is what mlx-lm
+    wrote, saving its cache after every turn, and `peer_final` the last of these files.
     """
 
     turns: int
@@ -58,13 +58,13 @@ class Footprint:
 
     @property
     def rows_overhead(self) -> float:
-        """Rows files against the rows in memory."""
+        """The size of rows files relative to the rows in memory."""
         return self.rows / self.cache_rows if self.cache_rows else 1.0
 
 
 @dataclass(frozen=True)
 class StoredConversation:
-    """A conversation that is on disk: its token path, and what it took."""
+    """A conversation on disk: its token path and its footprint."""
 
     folder: Path
     path: TokenPath
@@ -72,7 +72,7 @@ class StoredConversation:
 
 
 class SavableCheckpoints(Checkpoints):
-    """Checkpoints whose live cache mlx-lm can save too."""
+    """Checkpoints whose live cache mlx-lm can also save."""
 
     def save(self, path: Path) -> int:
         """Write mlx-lm's snapshot of the live cache. Returns its bytes."""
@@ -81,7 +81,7 @@ class SavableCheckpoints(Checkpoints):
 
 
 def converse(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> StoredConversation:
-    """Hold the conversation in `folder`, with mlx-lm's snapshots in a file beside it."""
+    """Have the conversation in `folder`, with mlx-lm's snapshots in a file beside it."""
     store = SegmentStore(folder, loaded.fingerprint, recompute_seconds=RECOMPUTE_SECONDS)
     checkpoints = SavableCheckpoints(worker, loaded, store)
     session = SessionFolder(folder).create("talk", model=loaded.name, system=workloads.SYSTEM)
@@ -124,12 +124,12 @@ def converse(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> S
 
 
 def path_of(context: TurnContext) -> TokenPath:
-    """The settled conversation's path, in a prompt that goes on from there."""
+    """The settled conversation's path, in a prompt that continues it."""
     return render_history(context, context.conversation.path()[-1]).path
 
 
 def restored(worker: Worker, loaded: LoadedModel, store: SegmentStore, path: TokenPath) -> PromptCache:
-    """A new cache of the model's, filled from disk with the rows and state of `path`."""
+    """A new cache for the model, filled from disk with the rows and state of `path`."""
     cache: PromptCache = worker.call(prompt_cache.new, loaded.model)
     stateful = prompt_cache.is_stateful(cache)
     state, scalars = store.state(path[-1]) if stateful else ({}, "{}")

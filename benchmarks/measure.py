@@ -1,4 +1,4 @@
-"""Timing of two ways to do one thing, in turn, so that a noisy machine disturbs both alike; and options."""
+"""Times two ways of doing one thing in alternation, so that noise affects both equally; common options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chatcli.settings.values import POCKET
 
 # Entering prepares a round, the callable it yields is timed, leaving cleans up.
 TimedTask = Callable[[], AbstractContextManager[Callable[[], object]]]
-# Called with what is measured next.
+# Called with a description of the next measurement.
 Announce = Callable[[str], None]
 
 
@@ -31,18 +31,18 @@ def options(doc: str | None, *, model: bool = True) -> argparse.ArgumentParser:
 
 
 def announce(what: str) -> None:
-    """Say on standard error what is measured next."""
+    """Print to standard error what is measured next."""
     print(what, file=sys.stderr, flush=True)
 
 
 def progress(done: int, total: int, what: str) -> None:
-    """Say on standard error what was measured."""
+    """Print to standard error what was measured."""
     announce(f"{done}/{total} {what}")
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Seconds of ours and of the peer's, and the ratio of the two in the same round."""
+    """The seconds of ours and of the peer's, and their ratio in each round."""
 
     rounds: int
     ours: Spread
@@ -53,7 +53,7 @@ class Contest:
 def contest(
     ours: TimedTask, peer: TimedTask, rounds: int, before: Callable[[], object] = lambda: None
 ) -> Contest:
-    """Run both tasks in each round, taking turns at being first; `before` runs before each of them.
+    """Run both tasks in each round, in alternating order; `before` runs before each of them.
 
     The first round warms up and is not counted.
     """
@@ -68,7 +68,7 @@ def contest(
 
 
 def seconds(task: TimedTask) -> float:
-    """One round. The result is freed after the clock has stopped."""
+    """Time one task. The result is freed after the clock has stopped."""
     with task() as work:
         began = time.perf_counter()
         result = work()
@@ -78,13 +78,13 @@ def seconds(task: TimedTask) -> float:
 
 
 def trim_heap() -> bool:
-    """Return freed memory to the system, as in a process that has just begun. False if unsupported."""
+    """Return freed memory to the system, as in a new process. False if unsupported."""
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     return malloc_trim is not None and malloc_trim(0) >= 0
 
 
 def timed(work: Callable[[], object], rounds: int) -> Spread:
-    """Seconds of the same work, repeated."""
+    """The seconds of each of `rounds` repetitions."""
     times = []
     for _ in range(rounds):
         began = time.perf_counter()

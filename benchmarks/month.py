@@ -1,11 +1,11 @@
-"""A month of conversations on disk, simulated: what is written, kept, evicted and computed again.
+"""Simulates a month of conversations on disk: what is written, kept, evicted and computed again.
 
     python -m benchmarks.month [--days 30] [--limit 20GB]
 
-The store is the real one, with its files, joining, thinning and limit. No model runs: each has the array
-sizes of its shape and is given seconds per token. Sizes and the limit are divided by `SCALE`, so that a month
-fits in a temporary folder. Beside it, by arithmetic: the whole cache saved after every turn, as mlx-lm's
-`save_prompt_cache` does, and every checkpoint kept.
+The store is real, with its files, joining, thinning and limit. No model runs: each has its shape's array
+sizes and a given number of seconds per token. Sizes and the limit are divided by `SCALE`, so that a month
+fits in a temporary folder. For comparison two alternatives are calculated: saving the whole cache after every
+turn, as mlx-lm's `save_prompt_cache` does, and keeping every checkpoint.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from chatcli.text import count, file_size
 
 SCALE = 64
 CONVERSATION_TURNS = 40
-# Files of such a model are small enough to be written as they are.
+# Such a model's files are small enough to be written unscaled.
 SMALL_STATE_BYTES = 1 << 20
 DAY_SECONDS = 24 * 3600.0
-# Tokens: a system prompt, what people type and are told, and now and then a text that they paste.
+# In tokens: a system prompt, messages, replies, and an occasional pasted text.
 SYSTEM_TOKENS = 48
 QUESTION_TOKENS, REPLY_TOKENS = (16, 64), (32, 80)
 PASTED_TOKENS, PASTES = 1500, 0.01
-# Turns in a row in one process; how many go back to an earlier one; how many processes are killed.
+# The number of turns in one process; the share of turns that go back; the share of processes that are killed.
 VISIT_TURNS, BRANCHES, KILLS = (2, 10), 0.05, 0.02
-# How far they go back on average, beyond the last turn.
+# How many turns they go back on average, beyond the last.
 BRANCH_TURNS = 1.0
-# Checkpoints whose states an open conversation has in memory.
+# How many states an open conversation has in memory.
 IN_MEMORY = 16
 
 
 @dataclass(frozen=True)
 class SimulatedModel:
-    """A model's sizes in bytes, and the seconds that a token's prefill is taken to last."""
+    """A model's sizes in bytes, and the assumed seconds of prefill per token."""
 
     name: str
     growth: Growth
@@ -63,7 +63,7 @@ class SimulatedModel:
 
     @property
     def row_bytes(self) -> int:
-        """A token's rows on disk, those of the windows included."""
+        """The bytes of a token's rows on disk, including those of windows."""
         return self.growth.row_bytes + sum(window.row_bytes for window in self.growth.windows)
 
     @property
@@ -71,8 +71,8 @@ class SimulatedModel:
         return self.growth.state_bytes > 0
 
 
-# Seconds per token, measured: 28,000 tokens on an H200, `pocket` on two CPU cores. How many
-# of 40 sessions each model has is made up.
+# Seconds per token are measured, with 28,000 tokens on an H200, `pocket` on two CPU cores. The number of
+# sessions of each model is invented.
 SECONDS_PER_TOKEN = {"qwen3.5-9b": 0.0026, "gpt-oss-20b": 0.00011, "qwen3-8b": 0.000058, "pocket": 0.0027}
 SESSIONS = {"qwen3.5-9b": 16, "gpt-oss-20b": 10, "qwen3-8b": 4, "pocket": 10}
 
@@ -93,9 +93,9 @@ class SimulatedSession:
 
 @dataclass
 class Way:
-    """What one way of keeping caches takes. `lost` counts sessions whose last turn cannot be restored.
+    """The cost of one way of keeping caches. `lost` counts sessions whose last turn cannot be restored.
 
-    `most` is the most that lay on disk at once, where a process had ended.
+    `most` is the most bytes on disk after any process.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Way:
 
 @dataclass
 class Month:
-    """A simulated month: turns, tokens, and what each way takes."""
+    """A simulated month: turns, tokens, and the cost of each way."""
 
     turns: int
     sessions: int
@@ -131,7 +131,7 @@ def fingerprint(model: SimulatedModel) -> str:
 def simulate(
     days: int, turns_a_day: int, sessions: dict[str, int], limit: int, seed: int, progress: Progress
 ) -> Month:
-    """Hold the conversations. `limit` is the most that the checkpoints may take, in bytes."""
+    """Simulate the conversations. `limit` is the most bytes that checkpoints may take."""
     models = [
         SimulatedModel(name, sizes(name), SECONDS_PER_TOKEN[name], number)
         for name, number in sessions.items()
@@ -149,7 +149,7 @@ def simulate(
             turns = 0
             while turns < turns_a_day:
                 visits += 1
-                # New sessions begin until the last week; the newest and the last used are the likeliest.
+                # New sessions start until the last week. The newest and most recently used are the likeliest.
                 if waiting and len(held) <= (day + turns / turns_a_day) * month.sessions / max(days - 7, 1):
                     held.append(SimulatedSession(waiting.pop(), [], []))
                     session = held[-1]
@@ -168,7 +168,7 @@ def simulate(
 
 @dataclass(frozen=True)
 class Conversation:
-    """What one conversation takes on disk, and the longest way back to one of its turns, in seconds."""
+    """One conversation's disk use, and the most seconds that returning to one of its turns takes."""
 
     name: str
     written: int
@@ -178,7 +178,7 @@ class Conversation:
 
 
 def conversations(turns: int, seed: int = 1) -> list[Conversation]:
-    """A conversation of each model with recurrent state: in one process, and with a process for each turn."""
+    """A conversation with each recurrent model, in one process and with one process per turn."""
     measured: list[Conversation] = []
     for name in SESSIONS:
         model = SimulatedModel(name, sizes(name), SECONDS_PER_TOKEN[name], 1)
@@ -201,17 +201,17 @@ def conversations(turns: int, seed: int = 1) -> list[Conversation]:
 
 
 class Simulation:
-    """The folder of sessions that the month is written to."""
+    """The sessions folder of the simulated month."""
 
     def __init__(self, folder: Path, month: Month, rng: random.Random, scale: int = SCALE) -> None:
-        """`scale` is what bytes are divided by."""
+        """Bytes are divided by `scale`."""
         self._folder, self._month, self._rng, self._scale = folder, month, rng, scale
         self._budget = Budget(folder, month.limit // scale, set)
 
     def visit(self, session: SimulatedSession, turns: int, *, steadily: bool = False) -> None:
         """A process opens the session, takes turns and ends.
 
-        Not `steadily`: it may be killed, and turns may go back to earlier ones.
+        Unless `steadily`, it may be killed, and turns may go back to earlier ones.
         """
         rng, month, model = self._rng, self._month, session.model
         store = SegmentStore(
@@ -228,13 +228,14 @@ class Simulation:
             elif is_open:
                 done = len(session.boundaries)
             if len(session.boundaries) > 3 and not steadily and rng.random() < BRANCHES:
-                # Replies end at every other boundary, after the system prompt's. Most go back a turn or two.
+                # Replies end at every other boundary after the system prompt's. Most turns that go back do so
+                # by one or two.
                 back = 2 + 2 * int(rng.expovariate(1 / BRANCH_TURNS))
                 at = max(len(session.boundaries) - 1 - back, 2)
                 session.boundaries = session.boundaries[: at + 1]
                 session.tokens = session.tokens[: session.boundaries[-1]]
                 is_open = False
-                # A recurrent state cannot be cut, and the file has only that of the last turn.
+                # A recurrent state cannot be cut, and the file has only the last turn's.
                 month.snapshots.again += session.boundaries[-1] if model.stateful else 0
             if not is_open:
                 done = self._restore(store, session, in_memory)
@@ -262,7 +263,7 @@ class Simulation:
         month.ours.most = max(month.ours.most, inventory.total_bytes(self._folder) * self._scale)
 
     def _restore(self, store: SegmentStore, session: SimulatedSession, in_memory: Sequence[str]) -> int:
-        """How many segments of the session are there. The rest is computed again."""
+        """Restore the session. Returns how many segments are there; the rest is computed again."""
         store.flush()
         path = session.path
         depth = store.depth(path, stateful=session.model.stateful, in_memory=in_memory)
@@ -288,14 +289,14 @@ class Simulation:
         return [self._rng.randrange(1 << 16) for _ in range(number)]
 
     def age(self, seconds: float) -> None:
-        """Time passes."""
+        """Let time pass."""
         for model in self._month.models:
             for path in catalog.cache_files(catalog.model_folder(self._folder, fingerprint(model))):
                 used = path.stat().st_mtime - seconds
                 os.utime(path.path, (used, used))
 
     def longest_way(self, session: SimulatedSession) -> float:
-        """The most seconds that going to a boundary takes, from a process that has just begun."""
+        """The most seconds that returning to a boundary takes in a new process."""
         store = SegmentStore(self._folder, fingerprint(session.model))
         path = session.path
         tokens = [
@@ -306,7 +307,7 @@ class Simulation:
         return max(tokens) * session.model.seconds_per_token
 
     def finish(self, held: Sequence[SimulatedSession]) -> None:
-        """Count what is kept, and the sessions that cannot go on where they ended."""
+        """Count what is kept, and the sessions that cannot be resumed where they ended."""
         month = self._month
         month.ours.kept = inventory.total_bytes(self._folder) * self._scale
         month.everything.kept = month.everything.written
@@ -322,7 +323,7 @@ class Simulation:
 
 
 def _array(rows: int, row_bytes: int) -> Tensor:
-    """Zeros of these bytes, as keys or a state have them."""
+    """An array of zeros of this size, shaped like keys or a state."""
     return Tensor.of(np.zeros((1, 1, rows, max(row_bytes, 1)), np.uint8))
 
 
@@ -355,7 +356,15 @@ def table(month: Month) -> Table:
         for way in (month.ours, month.snapshots, month.everything)
     ]
     notes = list(_notes(month))
-    columns = ("", "written", "kept", "at most", "gone again", "tokens computed again", "sessions that go on")
+    columns = (
+        "",
+        "written",
+        "kept",
+        "at most",
+        "gone again",
+        "tokens computed again",
+        "sessions that resume",
+    )
     return Table(f"{month.turns:,} turns in {count('session', month.sessions)}", columns, rows, notes)
 
 

@@ -1,4 +1,4 @@
-"""A restore from segments, timed against `mx.load` of the same bytes as one tensor of one file."""
+"""Times a restore from segments against `mx.load` of the same bytes as one tensor in one file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEGMENTS = 80
 
 @dataclass(frozen=True)
 class CacheShape:
-    """A made-up cache of attention layers in bfloat16."""
+    """An artificial cache of attention layers in bfloat16."""
 
     layers: int
     heads: int
@@ -49,8 +49,8 @@ LARGE = CacheShape(36, 8, 128, 4000)
 class Restore:
     """A path of `segments` in `files`, `bytes` of arrays: ours against one file. `equal`: bit for bit.
 
-    `fresh` is the contest again, with the heap trimmed before each round as in a process that has just
-    begun, as most restores find it: there, getting memory from the system takes longer than reading.
+    `fresh` repeats the contest with the heap trimmed before each round, as in a new process, where most
+    restores happen and getting memory from the system takes longer than reading.
     """
 
     name: str
@@ -92,7 +92,7 @@ def of_path(
 
 
 def of_shape(worker: Worker, shape: CacheShape, folder: Path, rounds: int) -> Restore:
-    """`SegmentStore.rows` and `prompt_cache.fill` of a path that was written segment by segment."""
+    """Time `SegmentStore.rows` and `prompt_cache.fill` for a path that was written segment by segment."""
     cache = worker.call(_random_cache, shape)
     prompt = [number % 4096 for number in range(shape.tokens + 1)]
     ends = [shape.tokens * number // SEGMENTS for number in range(1, SEGMENTS + 1)]
@@ -129,7 +129,7 @@ def _random_cache(shape: CacheShape) -> PromptCache:
 
 
 def _write(worker: Worker, folder: Path, cache: PromptCache, path: TokenPath) -> None:
-    """Put segment after segment, so that files are joined as in a real conversation."""
+    """Write segment after segment, so that files are joined as in a real conversation."""
     store = SegmentStore(folder, FINGERPRINT)
     for depth, segment in enumerate(path, start=1):
         rows = worker.call(prompt_cache.segment_rows, cache, RowLog(), segment.start, segment.end)
@@ -155,7 +155,7 @@ def _compare(
     worker.call(_save_as_one, file, written)
     equal = worker.call(_same_bits, written, read)
     size, files = sum(array.nbytes for array in written.values()), len(list(rows_files(store.location)))
-    # The contests should not run beside copies of the arrays.
+    # Free the copies of the arrays before timing.
     del written, read, caches
     store.close()
 
@@ -169,7 +169,7 @@ def _compare(
 
 
 def _save_as_one(path: Path, arrays: dict[str, Any]) -> None:
-    """One tensor of all bytes: on CUDA many are several times as slow to load."""
+    """Save all bytes as one tensor, because on CUDA loading many is several times slower."""
     tensor = mx.concatenate([array.view(mx.uint8).reshape(-1) for array in arrays.values()])
     mx.save_safetensors(str(path), {"rows": tensor})
 

@@ -1,10 +1,10 @@
-"""What a turn costs beside the model, in conversations that grow long or wide and in folders that fill.
+"""Measures what a turn costs besides the model, in long or wide conversations and in full folders.
 
     python -m benchmarks.scale [--quick]
 
-Real turns are held with a model that computes nothing: its cache grows as any other's, and its replies are
-scripted. So all the time that is measured is that of what stands around a model: the transcript, the
-template, the token path, the match, the checkpoints and their files.
+Real turns are taken with a model that computes nothing: its cache grows like any other, and its replies are
+scripted. So the measured time is that of everything around a model: the transcript, the template, the token
+path, the lookup, the checkpoints and their files.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ REPLY_TOKENS = 8
 # With the reply and the markers around both, a turn is about a hundred tokens.
 MESSAGE = long_text(300)
 CONTEXT_TOKENS = 1 << 20
-# How many turns before a point of a curve belong to it. What the least of them took, the work takes: other
-# programs only add to it.
+# How many turns before a point of a curve belong to it. The fastest one counts, because other programs only
+# add time.
 TURNS_AT_POINT = 9
-# The points of a curve, as parts of its end.
+# The points of a curve, as fractions of its end.
 PARTS = (16, 4, 2, 1)
 FOLDER_PARTS = (100, 10, 1)
 FOLDER_ROUNDS = 3
-# So many segments are files of their own, the rest are links.
+# This many segments are real files, the rest are hard links.
 MAX_SEGMENT_FILES = 10_000
 TURNS_BEFORE_BRANCHES = 8
 NEVER = threading.Event()
@@ -73,7 +73,7 @@ NEVER = threading.Event()
 
 @dataclass(frozen=True)
 class GrowthPlan:
-    """With whose tokenizer and template, and the sizes at the ends of the curves."""
+    """The model whose tokenizer and template to use, and the sizes at the ends of the curves."""
 
     model: str
     turns: int = 2000
@@ -88,11 +88,11 @@ class GrowthPlan:
 
 @dataclass(frozen=True)
 class Turn:
-    """What a turn took, in seconds.
+    """The cost of a turn, in seconds.
 
-    `cpu` is the processor's time for all of it in this process: templates are rendered in another. `render`
-    is from the message to its token path: on disk, rendered, cut. `match` is finding it in memory and on
-    disk. `answer` is the rest until the reply is on disk, `settle` what follows behind the prompt.
+    `cpu` is the CPU time in this process; templates are rendered in another. `render` is from the message to
+    its token path, including writing it. `match` is finding the path in memory and on disk. `answer` is the
+    rest until the reply is on disk, `settle` the background work afterwards.
     """
 
     cpu: float
@@ -104,10 +104,10 @@ class Turn:
 
 @dataclass(frozen=True)
 class Point:
-    """Where a conversation has come after so many turns, with the least that the last ones took.
+    """A conversation after so many turns, with the least cost of the last ones.
 
-    `reopen` is reading its session and restoring its checkpoint as a new process does, `tree` laying out
-    its tree, in seconds. `memory` is the most that the process had so far, in bytes.
+    `reopen` is the time to read its session and restore its checkpoint as a new process does, `tree` the time
+    to lay out its tree, in seconds. `memory` is the process's peak so far, in bytes.
     """
 
     turns: int
@@ -120,9 +120,9 @@ class Point:
 
 @dataclass(frozen=True)
 class FolderPoint:
-    """A folder of so many sessions and segments, and the seconds that what reads all of it takes.
+    """A folder of so many sessions and segments, and the seconds to read all of it.
 
-    `match` is a turn's whose path is there, `missed` one's of which there is only the system prompt.
+    `match` is the lookup of a path that exists, `missed` of one with only its system prompt there.
     """
 
     sessions: int
@@ -149,7 +149,7 @@ class Growth:
 
 
 class NoModel(nn.Module):  # type: ignore[misc]
-    """Computes nothing: each token adds a row to its cache, and each has one token that follows it."""
+    """Computes nothing: each token adds a row to its cache and determines the next token."""
 
     def __init__(self, vocabulary: int, script_ids: Sequence[int]) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class NoModel(nn.Module):  # type: ignore[misc]
 
 
 def run(plan: GrowthPlan, announce: Announce, show: Callable[[Table], None]) -> Growth:
-    """Measure it all, in temporary folders; show each table once it is there. Raises `ModelError`."""
+    """Measure everything in temporary folders, and show each table when it is ready. Raises `ModelError`."""
     worker = Worker()
     try:
         loaded = worker.call(_with_no_model, plan.model)
@@ -204,13 +204,13 @@ def _with_no_model(name: str) -> LoadedModel:
 
 
 def _long(worker: Worker, loaded: LoadedModel, folder: SessionFolder, turns: int) -> list[Point]:
-    """Turn after turn of one conversation."""
+    """Take turn after turn in one conversation."""
     with _begun(worker, loaded, folder) as context:
         return list(_curve(context, folder, turns))
 
 
 def _wide(worker: Worker, loaded: LoadedModel, folder: SessionFolder, branches: int) -> list[Point]:
-    """A turn on each branch, all from one place."""
+    """Take a turn on each branch, all from one place."""
     with _begun(worker, loaded, folder) as context:
         for number in range(TURNS_BEFORE_BRANCHES):
             _take(context, number)
@@ -243,7 +243,7 @@ def _template(loaded: LoadedModel, conversation: Conversation) -> Template:
 def _curve(
     context: TurnContext, folder: SessionFolder, count: int, before: Callable[[], None] = lambda: None
 ) -> Iterator[Point]:
-    """So many turns, `before` each of which something is done, and the points of their curve."""
+    """Take `count` turns, calling `before` each, and return the points of their curve."""
     ends = {max(count // part, 1) for part in PARTS}
     newest: deque[Turn] = deque(maxlen=TURNS_AT_POINT)
     for number in range(1, count + 1):
@@ -290,9 +290,9 @@ def _reopen(context: TurnContext, folder: SessionFolder) -> int:
 
 
 def _folder(path: Path, sessions: int, segments: int) -> FolderPoint:
-    """Most segments are names of the same few files, which take no room and little time."""
+    """Most segments are hard links to a few files, which takes no space and little time."""
     crowd.write_sessions(path, sessions)
-    # As many as take a second or two.
+    # As many as take one or two seconds.
     paths = list(crowd.write_segments(path, max(sessions, 1), min(segments, MAX_SEGMENT_FILES)))
     crowd.link_segments(path, segments - MAX_SEGMENT_FILES)
     folder = SessionFolder(path)
@@ -315,7 +315,7 @@ def _least(work: Callable[[], object]) -> float:
 
 
 def _memory() -> int:
-    """The most memory that this process had, in bytes."""
+    """The peak memory of this process, in bytes."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most << 10
 
@@ -361,7 +361,7 @@ def folder_table(folders: Sequence[FolderPoint]) -> Table:
 if __name__ == "__main__":
     chosen = options(__doc__).parse_args()
     plan = GrowthPlan(chosen.model)
-    # Its parts take minutes, so each table is shown at once.
+    # Parts take minutes, so each table is shown as soon as it is ready.
     grown = run(
         plan.quick() if chosen.quick else plan, announce, (lambda _: None) if chosen.json else show_result
     )

@@ -1,8 +1,8 @@
-"""Models of random weights in the shapes of published ones: `python -m benchmarks.shapes qwen3-8b FOLDER`.
+"""Creates models with random weights in published shapes: `python -m benchmarks.shapes qwen3-8b FOLDER`.
 
 Time and memory depend on the shape, so they can be measured without the weights: `chatcli bench turns -m
-FOLDER`. The shapes are those of the models' public configurations. The tokenizer is pocket's, so a prompt
-has more tokens than the model's own tokenizer would make of it.
+FOLDER`. The shapes are from the models' public configurations. The tokenizer is pocket's, so a prompt has
+more tokens than with the model's own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Config = dict[str, Any]
 def _shape(
     kind: str, hidden: int, layers: int, inner: int, heads: int, kv: int, size: int, **more: Any
 ) -> Config:
-    """What every family's configuration has."""
+    """The keys of every family's configuration."""
     return {
         "model_type": kind,
         "hidden_size": hidden,
@@ -103,7 +103,7 @@ def _gemma3(*sizes: int) -> Config:
     )
 
 
-# The small ones have their families' proportions, scaled down to what two CPU cores can run.
+# The small ones are scaled down so that two CPU cores can run them.
 SHAPES: Mapping[str, Config] = {
     "qwen3-8b": _qwen3(4096, 36, 12288, 32, 8, 128),
     "qwen3.5-9b": _qwen3_5(4096, 32, 12288, 16, 4, 256),
@@ -117,7 +117,9 @@ SMALL = ("qwen3-small", "gpt-oss-small", "qwen3.5-small")
 
 
 def _config(name: str, vocabulary: int) -> Config:
-    """With pocket's `vocabulary` if it is small: a published one would be most of its work."""
+    """The configuration; a small model gets pocket's `vocabulary`, because a published one would dominate its
+    work.
+    """
     config = dict(SHAPES[name])
     if name in SMALL:
         config |= {"vocab_size": vocabulary}
@@ -131,7 +133,7 @@ def _dtype(name: str) -> Any:
 
 
 def write(name: str, folder: Path) -> None:
-    """A model of the shape `name` in `folder`, in bfloat16; the small ones in float32 on a CPU.
+    """Write a model of the shape `name` to `folder`, in bfloat16; small ones in float32 on a CPU.
 
     The same name has the same weights on the same MLX version and device.
     """
@@ -147,14 +149,14 @@ def write(name: str, folder: Path) -> None:
 
 
 def sizes(name: str) -> Growth:
-    """How the cache of a shape, or of pocket, grows. No weight is made for that."""
+    """How the cache of a shape, or of pocket, grows, without creating weights."""
     if name == POCKET:
         return growth.predict(load(POCKET).model)
     return growth.predict(_unevaluated(SHAPES[name], mx.bfloat16))
 
 
 def _unevaluated(config: Config, dtype: Any) -> Any:
-    """A model whose weights are made when they are used."""
+    """A model whose weights are created when they are used."""
     family = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
     mx.random.seed(0)
     random_model = family.Model(family.ModelArgs.from_dict(config))

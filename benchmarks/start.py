@@ -1,8 +1,9 @@
-"""Start-up time: the help, the list and a prompt that takes a letter, beside Python's own start.
+"""Measures start-up time: the help, the list and a prompt that shows a typed letter, beside Python's own
+start.
 
     python -m benchmarks.start
 
-Each is a process of its own, in turn with the others.
+Each runs in a new process, in alternation.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Start:
-    """What was started, by name, and its runs: the first of each belong to one round, and so on."""
+    """The runs of each command by name; runs with the same index belong to one round."""
 
     runs: Mapping[str, Sequence[Run]]
 
@@ -58,7 +59,7 @@ class Start:
         return Spread.of([run.cpu for run in self.runs[name]])
 
     def ratio(self, name: str, peer: str) -> Spread:
-        """How many times the peer's seconds it took, in the same round."""
+        """Its seconds divided by the peer's, in the same round."""
         pairs = zip(self.runs[name], self.runs[peer], strict=True)
         return Spread.of([ours.seconds / theirs.seconds for ours, theirs in pairs])
 
@@ -90,9 +91,9 @@ def _tasks(folder: Path) -> dict[str, Callable[[], Run]]:
     sessions = folder / "sessions"
     sessions.mkdir()
     write_sessions(sessions, SESSIONS)
-    # Nothing of the person's own: no settings, no typed messages.
+    # Without the user's settings and history.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("CHATCLI_")}
-    # Compiled once, in the round that warms up, as pip does for what it installs.
+    # Compiled once, in the warm-up round, as pip does when it installs.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment |= {"PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
     environment |= {"HOME": str(folder), "XDG_STATE_HOME": str(folder), "TERM": "xterm-256color"}
@@ -149,7 +150,7 @@ def _read_until(terminal: int, awaited: bytes, deadline: float) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> float:
-    """Wait for its end. Returns the CPU seconds that it took."""
+    """Wait for its end. Returns its CPU seconds."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return usage.ru_utime + usage.ru_stime

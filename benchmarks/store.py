@@ -1,8 +1,8 @@
-"""The store's costs: bytes for a conversation, and time to restore it.
+"""Measures the store: bytes for a conversation, and time to restore it.
 
     python -m benchmarks.store [--quick]
 
-Everything happens in a temporary folder, and every ratio is of two things measured in the same run.
+Everything happens in a temporary folder, and both parts of every ratio are measured in the same run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_RESTORE_RATIO = 1.3
 
 @dataclass(frozen=True)
 class Target:
-    """A number, and the most that it should be."""
+    """A number and its upper bound."""
 
     name: str
     value: float
@@ -71,7 +71,7 @@ class StoreBench:
 
 
 def run(model: str, announce: Announce, *, quick: bool = False) -> StoreBench:
-    """Measure it all; `quick`: a tenth of the turns, and no large cache. Raises `ModelError`."""
+    """Measure everything; `quick`: a tenth of the turns, and no large cache. Raises `ModelError`."""
     turns = QUICK_TURNS if quick else TURNS
     shapes = (restore.SMALL, restore.MIDDLE, *(() if quick else (restore.LARGE,)))
     worker = Worker()

@@ -1,4 +1,4 @@
-"""The ways to take up a long prompt, and what else was published: beside mlx-lm's own, in the same run.
+"""Compares the ways to continue a long prompt, and other published workloads, with mlx-lm in the same run.
 
 python -m benchmarks.ways [branch | shared-prefix | paste] [-m MODEL] [--quick | --full]
 """
@@ -26,7 +26,7 @@ WORKLOADS: dict[str, MakeWorkload] = {
 
 
 class ChatcliTypeahead(Chatcli):
-    """chatcli with each message prefilled while it was being typed: the user waits from Enter on."""
+    """chatcli with each message prefilled while it is typed: the user waits from Enter on."""
 
     name = "chatcli, typed ahead"
 
@@ -46,7 +46,7 @@ def contenders(setup: BenchSetup) -> Iterator[Contender]:
 
 
 def branch(count: int, reply: int = 64) -> Workload:
-    """A conversation, then another follow-up at every one of its turns."""
+    """A conversation, then a different follow-up at each of its turns."""
     texts = tuple(workloads.user_message(number) for number in range(count))
     steps = [
         Step("follow-up", Query(workloads.SYSTEM, (*texts[: depth - 1], f"And what of day {depth}?")))
@@ -62,7 +62,7 @@ def branch(count: int, reply: int = 64) -> Workload:
 
 
 def shared_prefix(prefix: int, prompts: int, per_token: float) -> Workload:
-    """Many conversations that begin with the same system prompt, and all of them once more."""
+    """Many conversations that begin with the same system prompt, then all of them again."""
     system = workloads.long_text(int(prefix * per_token))
     texts = [workloads.long_text(int(128 * per_token), 1000 * number) for number in range(1, prompts + 1)]
     steps = [Step(when, Query(system, (text,))) for when in ("cold", "warm") for text in texts]
@@ -76,7 +76,7 @@ def shared_prefix(prefix: int, prompts: int, per_token: float) -> Workload:
 
 
 def ways(lengths: Sequence[int], rounds: int, per_token: float, reply: int = 16) -> Workload:
-    """A long message, after which the conversation is taken up `rounds` times in each way there is."""
+    """A long message, after which the conversation is continued `rounds` times in each way."""
     steps: list[Step] = []
 
     def add(length: int, way: str, system: str, *texts: str, **options: bool) -> None:
@@ -96,7 +96,7 @@ def ways(lengths: Sequence[int], rounds: int, per_token: float, reply: int = 16)
                 add(length, way, workloads.SYSTEM, *texts, **how)
         for number in range(1, rounds + 1):
             add(length, "branch", workloads.SYSTEM, text, f"And what {'else ' * number}was there?")
-        # The same text once more, as what several conversations share.
+        # The same text again, as the prefix that several conversations share.
         add(length, "first, shared", text, workloads.USER_MESSAGES[0])
         for number in range(1, rounds + 1):
             add(length, "shared", text, workloads.user_message(number))
