@@ -132,7 +132,7 @@ class PromptRenderer:
         return replace(request, messages=tuple(messages), images=images)
 
     def _was_refused(self, content: str) -> bool:
-        """Whether a message continues one that was refused for its image; else it counts as refused from now."""
+        """Whether a message continues one refused for its image; else it counts as refused from now."""
         for length, digest in self._refused:
             if length < len(content) and _digest(content[:length]) == digest:
                 return True
