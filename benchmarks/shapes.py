@@ -105,6 +105,7 @@ def _gemma3(*sizes: int) -> Config:
 
 # The small ones are scaled down so that two CPU cores can run them.
 SHAPES: Mapping[str, Config] = {
+    "qwen3-1.7b": {**_qwen3(2048, 28, 6144, 16, 8, 128), "tie_word_embeddings": True},
     "qwen3-8b": _qwen3(4096, 36, 12288, 32, 8, 128),
     "qwen3.5-9b": _qwen3_5(4096, 32, 12288, 16, 4, 256),
     "gpt-oss-20b": _gpt_oss(2880, 24, 2880, 64, 8, 64, experts=32),

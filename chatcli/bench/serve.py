@@ -220,12 +220,7 @@ def measure(
                     passes.append(conversation(server, tokenizer, request, len(script) + 1))
                 step(way)
             show(conversation_table(f"{title}, {outcome.model}", passes))
-        prefix = workloads.long_text(int(SHARED_TOKENS * letters))
-        texts = (
-            workloads.long_text(int(PROMPT_TOKENS * letters), 1000 * number)
-            for number in range(1, size.prompts + 1)
-        )
-        prompts = [_messages(prefix, (), text) for text in texts]
+        prompts = sharing_prompts(size.prompts, letters)
         for concurrency in concurrencies:
             pairs = outcome.shared.setdefault(concurrency, [])
             for way in (OURS, UNCACHED, PEER):
@@ -287,6 +282,15 @@ def conversation(server: Serving, tokenizer: Any, request: Query, reply_tokens: 
         history += [messages[-1], {"role": "assistant", "content": asked[-1].text}]
         server.rest()
     return Pass(server.way, asked, time.perf_counter() - began)
+
+
+def sharing_prompts(count: int, letters_per_token: float, variant: int = 0) -> list[Messages]:
+    """Prompts that share their first 512 tokens; those of another `variant` share nothing with them."""
+    first = 1_000_000 * variant
+    prefix = workloads.long_text(int(SHARED_TOKENS * letters_per_token), first)
+    length = int(PROMPT_TOKENS * letters_per_token)
+    texts = (workloads.long_text(length, first + 1000 * number) for number in range(1, count + 1))
+    return [_messages(prefix, (), text) for text in texts]
 
 
 def together(server: Serving, prompts: Sequence[Messages], concurrency: int, reply_tokens: int) -> Pass:

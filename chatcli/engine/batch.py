@@ -17,6 +17,7 @@ from mlx_lm.generate import (
     generate_step,
     generation_stream,
 )
+from mlx_lm.models.cache import BatchKVCache
 
 from chatcli.engine import embeddings, generate
 from chatcli.engine.generate import GenerationRequest, Token
@@ -33,8 +34,9 @@ from chatcli.threads.mlx_thread import StopSignal
 MAX_SEQUENCES = 32
 # How many copies of a sequence's cache there may be at a time while it is merged into the batch.
 MERGE_COPIES = 3
-# Where attention is planned for each length, prompts that are read together are padded to multiples of this.
-PADDED_TOKENS = 32
+# Where attention is planned for each pair of lengths, prompts that are read together, and the rows before
+# them, are padded to multiples of these.
+PADDED_TOKENS, PADDED_ROWS = 32, 256
 # After so many steps MLX's spare buffers are freed, as mlx-lm does.
 CLEAR_STEPS = 512
 # A trial's steps, how many tokens its second prompt is longer, and how long the third prompt is: longer
@@ -219,7 +221,7 @@ def _prefill_all_but_last(loaded: LoadedModel, cache: PromptCache, tail: Sequenc
 
 def _prompts(loaded: LoadedModel, joining: Sequence[_Joining], stop: StopSequences) -> PromptProcessingBatch:
     with device.explained(), mx.stream(generation_stream):
-        return PromptProcessingBatch(
+        prompts = PromptProcessingBatch(
             loaded.model,
             [each.number for each in joining],
             [each.cache for each in joining],
@@ -230,6 +232,17 @@ def _prompts(loaded: LoadedModel, joining: Sequence[_Joining], stop: StopSequenc
             stop_sequences=[stop] * len(joining),
             max_tokens=[each.max_tokens for each in joining],
         )
+        for part in prompts.prompt_cache if loaded.plans_attention else ():
+            if type(part) is BatchKVCache and part.keys is not None:
+                _pad_rows(part, -part.size() % PADDED_ROWS)
+    return prompts
+
+
+def _pad_rows(part: BatchKVCache, count: int) -> None:
+    """Move the rows of a merged cache to the right. The mask hides what is before them."""
+    widths = [(0, 0), (0, 0), (count, 0), (0, 0)]
+    keys, values, offset, left_padding, end = part.state
+    part.state = mx.pad(keys, widths), mx.pad(values, widths), offset, left_padding + count, end + count
 
 
 def _read_together(

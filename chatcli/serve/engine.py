@@ -44,7 +44,7 @@ from chatcli.store.sessions.folder import SessionFolder
 from chatcli.threads.mlx_thread import Worker
 from chatcli.threads.scheduler import Scheduler
 from chatcli.turn import turn
-from chatcli.turn.batch import NO_ROOM, Replies, fitting
+from chatcli.turn.batch import NO_ROOM, Replies, fitting, tried
 from chatcli.turn.prompt import Prompt, TurnContext
 from chatcli.turn.record import provenance
 from chatcli.turn.reply import ReplyCollector
@@ -54,9 +54,12 @@ MAX_TAKING_TURNS = 4
 # Prompts that are read by turns, each with a live cache, and those rendered, to choose the next from.
 MAX_BEING_READ, MAX_RENDERED = 4, 64
 # What is new in a prompt and takes no longer is read with that of others, as many as mlx-lm's server does.
-MOMENT_SECONDS, MAX_READ_TOGETHER = 0.1, 8
+# Nobody waits longer for others than `GATHER_SECONDS`.
+MOMENT_SECONDS, MAX_READ_TOGETHER, GATHER_SECONDS = 0.1, 8, 0.05
 # Each second that a prompt waits makes up for so many seconds that it takes longer than others.
 AGEING = 0.25
+# Who asks at once after a reply is not to wait for a chunk of what is settled.
+QUIET_SECONDS = 0.02
 # Conversations that wait for a quiet moment to be settled; older ones are prefilled when they go on.
 MAX_UNSETTLED = 32
 COUNTS = (
@@ -68,6 +71,7 @@ COUNTS = (
     "settled_tokens",
     "generated_tokens",
 )
+TRIAL_TEXT = "The quick brown fox jumps over the lazy dog."
 ENDING = "The server is stopping: ask again when it runs."
 BROKEN = "The server failed on this request; its log says where."
 
@@ -121,6 +125,8 @@ class Engine:
         # That no prompt is being read on; the reply that is generated on its live cache.
         self._free: Checkpoints | None = None
         self._on_live_cache: ServedReply | None = None
+        # When the first of those that the batch is to read joined it.
+        self._joined_at = 0.0
         # When the last step ended, and what it took.
         self._stepped_at = self._step_seconds = 0.0
         self._counts = dict.fromkeys(COUNTS, 0)
@@ -141,6 +147,12 @@ class Engine:
             raise
         self._free = self._checkpoints
         self._replies: Replies[ServedReply] = Replies(self._checkpoints)
+        if self._runtime.loaded.plans_attention:
+            # Nobody is to wait for the trial, nor for what it compiles, where that takes about a second.
+            tail = self._runtime.loaded.tokenizer.encode(TRIAL_TEXT, add_special_tokens=False)
+            if not tried(self._checkpoints, tail).generates:
+                # A real prompt may tell another story.
+                self._checkpoints.in_batch.generates = None
         with suppress(TemplateRefused):
             self.tools_notice = self._runtime.tools_notice()
         if self.tools_notice:
@@ -272,10 +284,13 @@ class Engine:
             self._readings.append(new)
             self._read_on(new)
         replies, reading = self._replies, self._next_reading()
-        more_join = reading is not None and reading.seconds <= MOMENT_SECONDS
-        if replies.is_reading or (
-            replies.joining and not (more_join and replies.joining < MAX_READ_TOGETHER)
-        ):
+        more_join = (
+            replies.joining < MAX_READ_TOGETHER
+            and reading is not None
+            and reading.seconds <= MOMENT_SECONDS
+            and time.perf_counter() < self._joined_at + GATHER_SECONDS
+        )
+        if replies.is_reading or (replies.joining and not more_join):
             self._end_those(replies.read(self._others_wait()))
         elif reading is not None:
             self._read_on(reading)
@@ -440,6 +455,8 @@ class Engine:
                     for _ in checkpoints.prefill_tail(prompt.tail):
                         yield
                     request = replace(request, tail=prompt.tail[-1:], prefix=prompt.tokens[:-1])
+                if not self._replies.joining:
+                    self._joined_at = time.perf_counter()
                 self._replies.batch(reply, request)
                 return
             if why != NO_ROOM or not self._replies:
@@ -551,7 +568,7 @@ class Engine:
 
     def _settle(self, stop: threading.Event) -> None:
         """Run the newest reply as history will show it, until somebody asks: it is the likeliest to go on."""
-        if stop.is_set() or self._replies or self._readings or not self._unsettled:
+        if stop.wait(QUIET_SECONDS) or self._replies or self._readings or not self._unsettled:
             return
         context, entry = self._unsettled[-1]
         # The client's own has ended the request.

@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import BatchTrial, Checkpoints
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry
 from chatcli.engine.batch import Batch, is_exact, max_sequences
@@ -259,7 +259,7 @@ def fitting(checkpoints: Checkpoints, prompt: Prompt) -> tuple[int, str]:
     """How many sequences as long as the live cache can be generated at once, and the reason if it is one."""
     if checkpoints.unbatched_reason is not None:
         return 1, checkpoints.unbatched_reason
-    call, cache = checkpoints.worker.call, checkpoints.fork()
+    call, cache = checkpoints.worker.call, checkpoints.live.cache
     if not call(prompt_cache.can_merge, cache):
         return 1, CANNOT_MERGE
     limit = checkpoints.memory
@@ -267,12 +267,17 @@ def fitting(checkpoints: Checkpoints, prompt: Prompt) -> tuple[int, str]:
     max_at_once: int = call(max_sequences, cache, allowed)
     if max_at_once == 1:
         return 1, NO_ROOM
+    return (max_at_once if tried(checkpoints, prompt.tail).generates else 1), DIFFERS
+
+
+def tried(checkpoints: Checkpoints, tail: Sequence[int]) -> BatchTrial:
+    """What a batch is good for with this model, found out by `tail` after the live cache the first time."""
     trial = checkpoints.in_batch
     if trial.generates is None:
-        given = checkpoints.loaded, cache, prompt.tail
+        call, given = checkpoints.worker.call, (checkpoints.loaded, checkpoints.live.cache, tail)
         trial.reads = call(is_exact, *given)
         trial.generates = trial.reads or call(is_exact, *given, reads_together=False)
-    return (max_at_once if trial.generates else 1), DIFFERS
+    return trial
 
 
 class Replies(Generic[R]):
@@ -350,7 +355,9 @@ class Replies(Generic[R]):
         try:
             for number in [number for number, reply in self._batched.items() if reply.cancelled.is_set()]:
                 call(self._batch.drop, number)
-                ended.append(self._batched.pop(number))
+                ended.append(reply := self._batched.pop(number))
+                if not reply.record.tokens:
+                    reply.record.unrun_tokens = len(reply.prompt.tail)
             for number, token in call(self._batch.step):
                 if self._batched[number].take(token):
                     call(self._batch.drop, number)

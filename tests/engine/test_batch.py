@@ -102,5 +102,11 @@ def test_a_batch_is_right_or_is_not_used(architecture: str, tokenizer: Tokenizer
         assert architecture in DIFFERENT or not prompt_cache.can_merge(cache)
 
 
+def test_lengths_that_are_padded_to_few_change_no_token(tokenizer: TokenizerWrapper) -> None:
+    loaded = LoadedModel("qwen3", build("qwen3"), tokenizer, "f" * 32, 1024, 16, plans_attention=True)
+    expected = [alone(loaded, number) for number in range(len(SHAPES))]
+    assert expected == together(loaded, reads_together=True)
+
+
 # Their code in mlx-lm takes one position for a whole batch, or one shape of its mask.
 DIFFERENT = {"afm7", "gemma2", "gpt_bigcode", "minimax_m3_vl"}

@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
@@ -21,7 +23,7 @@ from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, ContextFull, ImagesRefused, UsageError
 from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
-from chatcli.serve.engine import Engine
+from chatcli.serve.engine import Engine, Job, Reading
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyRequest, TokenLogprob
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store import maintenance
@@ -221,6 +223,85 @@ def test_a_reply_that_is_generated_goes_on_while_another_request_comes(
         # It was settled although another request took the live cache from it.
         third = served.ask(question(MESSAGES[1], history)).record
         assert third.reused_tokens > replies[0].record.prompt_tokens
+
+
+def test_a_short_request_is_answered_while_a_long_prompt_is_read(model: Path, tmp_path: Path) -> None:
+    long, short = question("\n".join([DOCUMENT] * 4)), question(MESSAGES[0])
+    options = {"tokens": 2, "model_options": ModelOptions(prefill_step_size=64)}
+    with Served(model, tmp_path / "alone", **options) as served:
+        expected = [served.ask(messages).record for messages in (long, short)]
+    with Served(model, tmp_path / "both", **options) as served:
+        first = served.submit(long)
+        first.until(PrefillProgress)
+        reply = served.ask(short)
+        first.cancelled.set()
+        stopped = first.done().record
+        assert ("cancelled", []) == (stopped.finish_reason, stopped.tokens)
+        # What it has read is kept.
+        again = served.ask(long)
+        assert stopped.prompt_tokens - stopped.unrun_tokens == again.record.reused_tokens
+    assert [record.tokens for record in expected] == [again.record.tokens, reply.record.tokens]
+
+
+def test_who_waits_long_is_read_before_the_shortest() -> None:
+    request = ReplyRequest(tuple(question("Hi.")))
+    long, short, later = (
+        Reading(Job(request, print, threading.Event(), received), seconds=seconds)
+        for received, seconds in ((0.0, 12.0), (1.0, 0.1), (60.0, 0.1))
+    )
+    assert short.urgency(2.0) > long.urgency(2.0)
+    assert long.urgency(61.0) > later.urgency(61.0)
+
+
+def test_what_is_read_together_is_stored_with_the_bits_of_a_lone_run(model: Path, tmp_path: Path) -> None:
+    texts = [f"{number}. {text}" for number, text in enumerate(MESSAGES[:4])]
+    outcomes = []
+    for name in ("alone", "together"):
+        with Served(model, tmp_path / name) as served:
+            if name == "alone":
+                replies = []
+                for text in texts:
+                    replies.append(served.ask(question(text)))
+                    served.rest()
+            else:
+                asked = [served.submit(question(text)) for text in texts]
+                replies = [each.done() for each in asked]
+                # Its newest message was read for the reply only.
+                progress = [event for event in asked[-1].events if isinstance(event, PrefillProgress)]
+                assert all(event.done < event.total for event in progress)
+                served.rest()
+        with Served(model, tmp_path / name) as served:
+            for text, reply in zip(texts, replies, strict=True):
+                record = served.ask(question("And now?", with_reply(question(text), reply))).record
+                outcomes.append((counts(record), record.tokens, record.logprobs))
+                served.rest()
+    assert outcomes[: len(texts)] == outcomes[len(texts) :]
+
+
+def ask_many(served: Served, count: int, at_once: int) -> list[TurnRecord]:
+    """The records of so many requests, of which each one that ends makes room for the next; few are long."""
+    texts = [f"{n}. {DOCUMENT if n % 8 == 0 else MESSAGES[n % len(MESSAGES)]}" for n in range(count)]
+    with ThreadPoolExecutor(at_once) as clients:
+        return list(clients.map(lambda text: served.ask(question(text)).record, texts))
+
+
+def test_of_64_at_once_all_are_answered(recurrent: Path, tmp_path: Path) -> None:
+    with Served(recurrent, tmp_path, tokens=4) as served:
+        records = ask_many(served, 64, 64)
+        assert {"length"} >= {record.finish_reason for record in records} - {"stop"}
+        assert all(record.tokens for record in records)
+        assert (0, 0) == (served.engine.status()["active"], served.engine.status()["queued"])
+
+
+@pytest.mark.slow
+def test_memory_is_flat_while_500_requests_come_and_go(recurrent: Path, tmp_path: Path) -> None:
+    with Served(recurrent, tmp_path, tokens=16) as served:
+        used = []
+        for _ in range(2):
+            assert all(record.tokens for record in ask_many(served, 250, 64))
+            served.rest()
+            used.append(served.engine.status()["memory_bytes"])
+        assert used[1] <= 1.1 * used[0]
 
 
 def test_a_short_reply_does_not_wait_for_a_long_one(recurrent: Path, tmp_path: Path) -> None:
