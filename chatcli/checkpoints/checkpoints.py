@@ -141,9 +141,13 @@ class Checkpoints:
         return other
 
     def retire(self) -> None:
-        """Hand over what waits to be written, as where the live cache is left for another conversation."""
+        """Hand over what waits to be written, as where the live cache is left for another conversation.
+
+        It is let go: nothing goes on from there.
+        """
         self._writer.add_state_at_end()
         self._writer.hand_over()
+        self.worker.call(self.live.give_up)
 
     def room(self, used: int, most: int) -> int:
         """How many of `most` more tokens fit in memory after `used` tokens; at least 1."""

@@ -19,23 +19,21 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from chatcli.checkpoints.checkpoints import Checkpoints
-from chatcli.conversation.tree import Entry, Message
 from chatcli.engine import structured
 from chatcli.engine.batch import MAX_SEQUENCES
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.errors import ChatcliError, TemplateRefused, TemplateStopped
-from chatcli.events import Notice, PrefillProgress, Settled, ToolCall, TurnRecord
-from chatcli.records import ReplyRecord
-from chatcli.replies.answer_form import is_json
+from chatcli.events import PrefillProgress, TurnRecord
+from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.serve.conversations import Conversations
+from chatcli.serve.ended import EndedReplies
 from chatcli.serve.kept import KeptConversations
 from chatcli.serve.prompts import PromptRenderer, Signal
 from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.served_reply import ServedReply
-from chatcli.serve.wire import shallow
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import Settings, names_folder
 from chatcli.store.segments import inventory
@@ -60,8 +58,6 @@ MOMENT_SECONDS, MAX_READ_TOGETHER, GATHER_SECONDS = 0.1, 8, 0.05
 AGEING = 0.25
 # Who asks at once after a reply is not to wait for a chunk of what is settled.
 QUIET_SECONDS = 0.02
-# Conversations that wait for a quiet moment to be settled; older ones are prefilled when they go on.
-MAX_UNSETTLED = 32
 COUNTS = (
     "requests",
     "hits",
@@ -92,11 +88,13 @@ class Job:
 class Reading:
     """A request whose prompt is rendered, and read by `steps`, on a live cache of its own once it has begun.
 
-    What is left takes about `seconds`. Within a chunk, between two layers, no other prompt is read.
+    It has so many `tokens`; what is left of it takes about `seconds`. Within a chunk, between two layers, no
+    other prompt is read.
     """
 
     job: Job
     steps: Iterator[None] = field(default_factory=lambda: iter(()))
+    tokens: int = 0
     seconds: float = 0.0
     checkpoints: Checkpoints | None = None
     is_within_chunk: bool = False
@@ -119,7 +117,6 @@ class Engine:
         self._waiting: deque[Job] = deque()
         self._readings: list[Reading] = []
         self._started = self._closing = False
-        self._unsettled: deque[tuple[TurnContext, Entry]] = deque(maxlen=MAX_UNSETTLED)
         # Whether the next round is submitted.
         self._goes_on = False
         # That no prompt is being read on; the reply that is generated on its live cache.
@@ -158,9 +155,10 @@ class Engine:
         if self.tools_notice:
             logger.warning("%s", self.tools_notice)
         folder = SessionFolder(self._settings.sessions)
-        self._conversations = Conversations(folder.location if self._settings.cache or self._keep else None)
-        self._prompts = PromptRenderer(self._settings, self._runtime, self._conversations, self._model)
-        self._kept = KeptConversations(folder, self._conversations, self._model) if self._keep else None
+        conversations = Conversations(folder.location if self._settings.cache or self._keep else None)
+        kept = KeptConversations(folder, conversations, self._model) if self._keep else None
+        self._prompts = PromptRenderer(self._settings, self._runtime, conversations, self._model)
+        self._ended = EndedReplies(conversations, kept)
         self._started = True
 
     def submit(self, request: ReplyRequest, deliver: Deliver) -> threading.Event:
@@ -200,7 +198,7 @@ class Engine:
             **counts,
             "active": len(running) + begun,
             "queued": len(self._waiting) + len(readings) - begun,
-            "unsettled": len(self._unsettled),
+            "unsettled": len(self._ended),
             "unwritten": 0 if store is None else store.unwritten,
             "hit_ratio": reused / prompt if prompt else 0.0,
             "memory_bytes": self._memory_bytes,
@@ -245,7 +243,7 @@ class Engine:
                 if not self._goes_on:
                     self._goes_on = True
                     self._scheduler.submit(partial(self._guarded, self._go_on))
-            elif self._unsettled:
+            elif self._ended:
                 self._scheduler.idle(partial(self._guarded, self._settle))
         except Exception as error:
             logger.exception("The server has failed: start it again")
@@ -308,7 +306,21 @@ class Engine:
             if each.is_within_chunk or (each.checkpoints is None and each.job.cancelled.is_set()):
                 return each
         now = time.perf_counter()
-        return max(self._readings if has_room else begun, key=lambda each: each.urgency(now), default=None)
+        by_urgency = sorted(
+            self._readings if has_room else begun, key=lambda each: each.urgency(now), reverse=True
+        )
+        for each in by_urgency:
+            if each.checkpoints is not None or not begun or self._has_memory_for(each.tokens):
+                return each
+        return None
+
+    def _has_memory_for(self, tokens: int) -> bool:
+        """Whether another live cache of so many tokens fits beside what there is."""
+        limit = self._checkpoints.memory
+        if not isinstance(limit, MemoryLimit):
+            return True
+        more = limit.needed_bytes(tokens) - limit.weight_bytes
+        return self._checkpoints.memory_bytes() + more <= limit.max_bytes
 
     def _read_on(self, reading: Reading) -> None:
         """One step of a reading, which may be its last."""
@@ -353,19 +365,19 @@ class Engine:
             tokens = self._prompts.count(context, request)
             job.deliver(ReplyDone(TurnRecord("", 0, finish_reason="stop", prompt_tokens=tokens)))
             return
-        loaded, known = context.checkpoints.loaded, context.conversation.entries
-        self._unsettled = deque((each for each in self._unsettled if each[1].id not in known), MAX_UNSETTLED)
-        check_logit_bias(loaded.tokenizer, request.sampling)
+        self._ended.gone_on(context.conversation)
+        check_logit_bias(context.checkpoints.loaded.tokenizer, request.sampling)
         if request.answer is not None:
-            structured.check(loaded.tokenizer, request.answer)
+            structured.check(context.checkpoints.loaded.tokenizer, request.answer)
             context.answer = request.answer
         context.sampling = request.sampling.over(self._runtime.sampling)
         record = TurnRecord("", len(context.conversation.turns()))
         with self._prompts.keeping(request):
             prompt = self._prompts.prompt(context, request)
+            reading.tokens = len(prompt.tokens)
             if self._has_others():
                 plan = context.checkpoints.plan(prompt.path)
-                reading.seconds = self._seconds(len(prompt.tokens) - plan.tokens)
+                reading.seconds = self._seconds(reading.tokens - plan.tokens)
             yield
             if job.cancelled.is_set():
                 job.deliver(ReplyDone(TurnRecord("", 0)))
@@ -525,74 +537,14 @@ class Engine:
     def _end(self, reply: ServedReply) -> None:
         """Deliver the end of a reply, which is known from now on as the client will send it back."""
         try:
-            self._add(reply)
+            reply.finish()
+            self._counts["generated_tokens"] += reply.record.generated_tokens
+            self._memory_bytes = self._checkpoints.memory_bytes()
+            self._ended.add(reply)
         except Exception as error:
             self._fail(reply, error)
 
-    def _add(self, reply: ServedReply) -> None:
-        record, context = reply.record, reply.context
-        reply.finish()
-        self._counts["generated_tokens"] += record.generated_tokens
-        self._memory_bytes = self._checkpoints.memory_bytes()
-        record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
-        answer, written = context.answer, record.tool_calls
-        if written and ((answer is not None and answer.forces_calls) or len(written) > len(reply.calls)):
-            # The template shows these calls, not their text: it has a forced format, or one more call.
-            start = written[0]["start"]
-            record.text = record.text[:start]
-            record.tool_calls = [
-                {**call, "start": start, "end": start} for call in written[: len(reply.calls)]
-            ]
-        calls = tuple(
-            ToolCall(call["name"], shallow(call["arguments"]), each, call["start"], call["end"])
-            for call, each in zip(record.tool_calls, reply.calls, strict=True)
-        )
-        if answer is not None and record.finish_reason == "stop":
-            has_all = bool(calls) or (not answer.forces_calls and is_json(record.text))
-            if not has_all and reply.collector.stop_text is None:
-                raise ChatcliError("The answer ended before it was whole: its schema is too complex here.")
-        # A client that has sent no thinking back so far is not expected to.
-        shows_thinking = bool(calls) or any(each.thinking for each in reply.asked.messages)
-        message = Message(
-            "assistant", record.text, record.thinking if shows_thinking else "", tool_calls=calls
-        )
-        facts: ReplyRecord = {**reply.facts, "unrun_tokens": record.unrun_tokens}
-        entry = self._conversations.add(
-            context.conversation, message, record.finish_reason, facts, private=context.private
-        )
-        if self._kept is not None and record.tokens and reply.asked.prompt is None and not context.private:
-            self._kept.add(context.conversation, entry, record.thinking, {**record.numbers(), **facts})
-        if record.finish_reason != "cancelled" and reply.asked.prompt is None:
-            self._unsettled.append((context, entry))
-        reply.deliver(ReplyDone(record, calls, reply.collector.stop_text))
-
     def _settle(self, stop: threading.Event) -> None:
-        """Run the newest reply as history will show it, until somebody asks: it is the likeliest to go on."""
-        if stop.wait(QUIET_SECONDS) or self._replies or self._readings or not self._unsettled:
-            return
-        context, entry = self._unsettled[-1]
-        # The client's own has ended the request.
-        template = context.template.stopped_by(stop)
-        context = replace(context, template=template, checkpoints=self._checkpoints)
-        try:
-            for event in turn.settle(context, stop):
-                if isinstance(event, Settled):
-                    self._counts["settled_tokens"] += event.tokens
-                elif isinstance(event, Notice):
-                    logger.warning("%s", event.text)
-            settled = context.conversation.entries[entry.id]
-            before, after = entry.record, settled.record
-            if numbers := {key: value for key, value in after.items() if before.get(key) != value}:
-                self._conversations.note(settled, numbers, private=context.private)
-                if self._kept is not None and not context.private:
-                    self._kept.note(settled, cast(ReplyRecord, numbers))
-            if stop.is_set():
-                return
-        except TemplateStopped:
-            return
-        except ChatcliError as error:
-            logger.warning("A conversation could not be settled: %s", error)
-        except Exception:
-            # It costs time only, and the next request of this conversation will say so.
-            logger.exception("A conversation could not be settled")
-        self._unsettled.pop()
+        """Settle the newest reply, until somebody asks: it is the likeliest to go on."""
+        if not (stop.wait(QUIET_SECONDS) or self._replies or self._readings) and self._ended:
+            self._counts["settled_tokens"] += self._ended.settle_newest(self._checkpoints, stop)

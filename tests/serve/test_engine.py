@@ -33,6 +33,7 @@ from tests.support.harness import MESSAGES, SYSTEM, Harness
 from tests.support.serving import serving
 from tests.support.templates import QWEN3_TOOLS
 from tests.support.tiny import SPECIAL, update_json, write_model, write_reciter
+from tests.support.waiting import wait_until
 
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
 TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},)
@@ -386,10 +387,11 @@ def test_a_server_whose_scheduler_has_died_says_so(recurrent: Path, tmp_path: Pa
     with serving(engine) as url:
         assert {"status": "ok"} == json.load(urlopen(f"{url}/health"))
         # A bug, in place of a reply that is to be settled.
-        engine._unsettled.append(None)  # type: ignore[arg-type]
+        engine._ended._unsettled.append(None)  # type: ignore[arg-type]
         for _ in range(2):
             with pytest.raises(ChatcliError, match="failed on this request"):
                 Asked(engine, ReplyRequest(tuple(question(MESSAGES[0])))).done()
+        wait_until(lambda: engine.failed)
         with pytest.raises(HTTPError, match="503") as refused:
             urlopen(f"{url}/health")
         assert {"status": "failed"} == json.load(refused.value)

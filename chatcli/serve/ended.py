@@ -1,0 +1,112 @@
+"""Remembers ended replies as the client will send them back, and settles them when the server is idle."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from dataclasses import replace
+from typing import cast
+
+from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.conversation.tree import Conversation, Entry, Message
+from chatcli.errors import ChatcliError, TemplateStopped
+from chatcli.events import Notice, Settled, ToolCall
+from chatcli.records import ReplyRecord
+from chatcli.replies.answer_form import is_json
+from chatcli.serve.conversations import Conversations
+from chatcli.serve.kept import KeptConversations
+from chatcli.serve.request import ReplyDone
+from chatcli.serve.served_reply import ServedReply
+from chatcli.serve.wire import shallow
+from chatcli.turn import turn
+from chatcli.turn.prompt import TurnContext
+
+# How many conversations wait to be settled when the server is idle. Older ones are prefilled when continued.
+MAX_UNSETTLED = 32
+
+logger = logging.getLogger("chatcli.serve")
+
+
+class EndedReplies:
+    """Adds replies to the conversations, and to `kept` sessions, if any. Its length: how many wait to be settled."""
+
+    def __init__(self, conversations: Conversations, kept: KeptConversations | None) -> None:
+        self._conversations, self._kept = conversations, kept
+        self._unsettled: deque[tuple[TurnContext, Entry]] = deque(maxlen=MAX_UNSETTLED)
+
+    def __len__(self) -> int:
+        return len(self._unsettled)
+
+    def gone_on(self, conversation: Conversation) -> None:
+        """Forget a conversation's replies, because a request that continues it has come."""
+        known = conversation.entries
+        self._unsettled = deque((each for each in self._unsettled if each[1].id not in known), MAX_UNSETTLED)
+
+    def add(self, reply: ServedReply) -> None:
+        """Add a finished reply, and deliver its end."""
+        record, context = reply.record, reply.context
+        record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
+        answer, written = context.answer, record.tool_calls
+        if written and ((answer is not None and answer.forces_calls) or len(written) > len(reply.calls)):
+            # The template shows these calls, not their text: it has a forced format, or one more call.
+            start = written[0]["start"]
+            record.text = record.text[:start]
+            record.tool_calls = [
+                {**call, "start": start, "end": start} for call in written[: len(reply.calls)]
+            ]
+        calls = tuple(
+            ToolCall(call["name"], shallow(call["arguments"]), each, call["start"], call["end"])
+            for call, each in zip(record.tool_calls, reply.calls, strict=True)
+        )
+        if answer is not None and record.finish_reason == "stop":
+            has_all = bool(calls) or (not answer.forces_calls and is_json(record.text))
+            if not has_all and reply.collector.stop_text is None:
+                raise ChatcliError("The answer ended before it was whole: its schema is too complex here.")
+        # A client that has not sent thinking back so far probably will not.
+        shows_thinking = bool(calls) or any(each.thinking for each in reply.asked.messages)
+        message = Message(
+            "assistant", record.text, record.thinking if shows_thinking else "", tool_calls=calls
+        )
+        facts: ReplyRecord = {**reply.facts, "unrun_tokens": record.unrun_tokens}
+        entry = self._conversations.add(
+            context.conversation, message, record.finish_reason, facts, private=context.private
+        )
+        if self._kept is not None and record.tokens and reply.asked.prompt is None and not context.private:
+            self._kept.add(context.conversation, entry, record.thinking, {**record.numbers(), **facts})
+        if record.finish_reason != "cancelled" and reply.asked.prompt is None:
+            self._unsettled.append((context, entry))
+        reply.deliver(ReplyDone(record, calls, reply.collector.stop_text))
+
+    def settle_newest(self, checkpoints: Checkpoints, stop: threading.Event) -> int:
+        """Settle the newest reply, the likeliest to be continued, on the live cache of `checkpoints`.
+
+        Setting `stop` ends it after the current chunk. Returns how many tokens were run.
+        """
+        context, entry = self._unsettled[-1]
+        # The client's signal has ended the request.
+        context = replace(context, template=context.template.stopped_by(stop), checkpoints=checkpoints)
+        tokens = 0
+        try:
+            for event in turn.settle(context, stop):
+                if isinstance(event, Settled):
+                    tokens += event.tokens
+                elif isinstance(event, Notice):
+                    logger.warning("%s", event.text)
+            settled = context.conversation.entries[entry.id]
+            before, after = entry.record, settled.record
+            if numbers := {key: value for key, value in after.items() if before.get(key) != value}:
+                self._conversations.note(settled, numbers, private=context.private)
+                if self._kept is not None and not context.private:
+                    self._kept.note(settled, cast(ReplyRecord, numbers))
+            if stop.is_set():
+                return tokens
+        except TemplateStopped:
+            return tokens
+        except ChatcliError as error:
+            logger.warning("A conversation could not be settled: %s", error)
+        except Exception:
+            # It only costs time, and the next request of this conversation will say so.
+            logger.exception("A conversation could not be settled")
+        self._unsettled.pop()
+        return tokens
