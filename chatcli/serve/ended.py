@@ -29,7 +29,10 @@ logger = logging.getLogger("chatcli.serve")
 
 
 class EndedReplies:
-    """Adds replies to the conversations, and to `kept` sessions, if any. Its length: how many wait to be settled."""
+    """Adds replies to the conversations, and to `kept` sessions, if any.
+
+    Its length is how many wait to be settled.
+    """
 
     def __init__(self, conversations: Conversations, kept: KeptConversations | None) -> None:
         self._conversations, self._kept = conversations, kept
