@@ -8,7 +8,6 @@ from chatcli.commands import results, script
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, TurnDone
 from chatcli.session.live_chat import LiveChat
-from chatcli.text import clean
 from chatcli.tui.render.panel import prompt_parts, reasons
 from chatcli.tui.render.pipe import Pipe
 
@@ -18,13 +17,14 @@ PROMPT, PRIVATE_PROMPT = "> ", "private> "
 class LineDisplay(Pipe):
     """Replies and results as plain lines, each turn with its hit ratio."""
 
+    color_system = None
+
     def event(self, event: Event) -> None:
         super().event(event)
         if isinstance(event, TurnDone):
-            record = event.record
-            print(f"[{' · '.join(prompt_parts(record.numbers()))}]", flush=True)
-            for reason in reasons(record.numbers()):
-                print(f"[{reason}]", flush=True)
+            numbers = event.record.numbers()
+            for line in (" · ".join(prompt_parts(numbers)), *reasons(numbers)):
+                self.result(results.PlainText(f"[{line}]"))
 
 
 def run(chat: LiveChat, first_message: str = "") -> None:
@@ -50,8 +50,9 @@ def run(chat: LiveChat, first_message: str = "") -> None:
             if line.strip() and script.run_line(line, chat, display, in_terminal=True):
                 break
         except ChatcliError as error:
-            print(clean(str(error)))
+            display.result(results.PlainText(str(error)))
         except KeyboardInterrupt:
             print("(stopped)")
     if (name := chat.session.name) is not None:
-        print(f"To continue this conversation: {chat.session.folder.command('resume', name)}")
+        resume = chat.session.folder.command("resume", name)
+        display.result(results.PlainText(f"To continue this conversation: {resume}"))

@@ -25,8 +25,11 @@ printf '/hlep\\n' | "$@" chat 2>>wrong; echo "usage $?" >&3
 
 
 @pytest.mark.slow
-def test_a_dumb_terminal_gets_lines_and_nothing_else(chatcli: Program) -> None:
-    with Window(chatcli, "-S", "talk", "--temp", "0", TERM="dumb") as window:
+@pytest.mark.parametrize(("options", "term"), [((), "dumb"), (("--plain",), "xterm-256color")])
+def test_a_dumb_terminal_gets_lines_and_nothing_else(
+    chatcli: Program, options: tuple[str, ...], term: str
+) -> None:
+    with Window(chatcli, "-S", "talk", "--temp", "0", *options, TERM=term) as window:
         window.wait_for(lambda: window.text().rstrip().endswith("\n>"))
         window.send(TOLD + ENTER)
         window.wait_for("[0 % reused · 0 % prepared · 20 new]")
@@ -37,6 +40,7 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(chatcli: Program) -> None:
             "/resume": "begins with",
             "/help": "This program",
             "/hlep": "did you mean",
+            "!ls": "There is no shell here",
         }.items():
             seen = window.count(answer)
             window.send(command + ENTER)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TextIO
+from typing import Literal, TextIO
 
 from chatcli.commands.results import ClipboardText, Result
 from chatcli.conversation import finish
@@ -32,7 +32,12 @@ DIMMED = "\x1b[2m{}\x1b[22m"
 
 
 class Pipe:
-    """Writes replies and results to `out`, thinking and notices to `err`, all without escape sequences."""
+    """Writes replies and results to `out`, thinking and notices to `err`, all without escape sequences.
+
+    On a terminal, results have colours unless `color_system` is None.
+    """
+
+    color_system: Literal["auto"] | None = "auto"
 
     def __init__(
         self,
@@ -110,7 +115,7 @@ class Pipe:
         if (text := plain(result)) is not None:
             self._out.write(clean(text))
             return
-        console = open_console(self._out)
+        console = open_console(self._out, color_system=self.color_system)
         if console.is_terminal:
             console.print(renderable(result), crop=False)
             return
