@@ -1,4 +1,4 @@
-"""Fixtures: tiny models on disk, and the real program as a process of its own."""
+"""Fixtures: tiny models on disk, and the real program as a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation: its links lead somewhere, and the guide names everything that there is."""
+"""The documentation: its links work, and the guide names every command, setting and field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in a process with `faults.c` preloaded: each operation with each fault, in a process of its own.
+"""Runs in a process with `faults.c` preloaded: each operation with each fault, in a separate process.
 
 `python -m tests.adversary.faulty LIBRARY FOLDER [night]` prints a line for each case after which the folder
 is not as it should be, and at last how the cases ended.

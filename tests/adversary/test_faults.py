@@ -1,4 +1,4 @@
-"""Whatever the system does in the middle of an operation, the folder is as it was, or as it should become."""
+"""Faults in the middle of an operation: afterwards the folder is in the old state or the new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sessions folder that somebody else prepared: nothing outside it is read, written or deleted.
+"""A hostile sessions folder: nothing outside it is read, written or deleted.
 
 Another case is a line in `LINKS` or `INSTEAD`, another use of the folder one in `USES`.
 """

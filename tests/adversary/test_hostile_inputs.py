@@ -1,4 +1,4 @@
-"""What a person names as a file and is none, or has no end: one sentence, at once.
+"""Named inputs that are not files, or are endless: one sentence, at once.
 
 Another such thing is a line in `THINGS`, another place to name one in `READERS`.
 """

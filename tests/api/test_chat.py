@@ -1,4 +1,4 @@
-"""`chatcli.Chat`: what a program gets, and what stays when it lets go."""
+"""`chatcli.Chat`: events, errors, and what is saved when a chat ends early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers in child processes: what they say is quoted, and none is left behind."""
+"""Servers in child processes: their errors are quoted, and none is left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contenders of the benchmark: same prompts and replies, and what each reports as reused."""
+"""Benchmark contenders: all get the same prompts and replies, and each reports what it reused."""
 
 from __future__ import annotations
 

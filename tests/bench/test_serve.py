@@ -1,4 +1,4 @@
-"""The benchmark of servers: what is left to run, also after a kill, against the least possible."""
+"""The server benchmark: prefilled tokens, also after a kill, compared with the least possible."""
 
 from __future__ import annotations
 

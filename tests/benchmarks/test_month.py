@@ -1,4 +1,4 @@
-"""The simulated month: what it counts is on disk, and every session can go on."""
+"""The simulated month: its counts match the disk, and every session can be resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start-up benchmark: every start is timed in each round, and compared with its own round's peers."""
+"""The start-up benchmark: every start is timed in each round, and compared within its round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store benchmark: its sizes match the files on disk, and its targets are judged by its figures."""
+"""The store benchmark: its sizes match the files on disk, and its targets are judged by its numbers."""
 
 from __future__ import annotations
 

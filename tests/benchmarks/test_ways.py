@@ -1,4 +1,4 @@
-"""The ways to take up a prompt, models of random weights, and questions on one document."""
+"""The ways to continue a prompt, models with random weights, and questions about one document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn's checkpoints cost comes after its first token."""
+"""The work for a turn's checkpoints happens after its first token."""
 
 from __future__ import annotations
 

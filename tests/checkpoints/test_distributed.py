@@ -1,4 +1,4 @@
-"""Two ranks in one process, connected by their sockets: both are at the same place after every step."""
+"""Two ranks in one process, connected by sockets: both are at the same position after every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open, reopened and uncached: the same numbers, also where a reply goes on from the live cache."""
+"""Open, reopened and uncached: the same numbers, also where the live cache continues after a reply."""
 
 from __future__ import annotations
 

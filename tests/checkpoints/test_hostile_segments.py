@@ -1,4 +1,4 @@
-"""Segment files whose sums are right and whose contents are not this model's: each is a miss, once.
+"""Segment files with valid checksums and contents of another model: each is a miss, once.
 
 A row of `ROWS` or `STATES` is one kind: what is done to every file of that kind on the path.
 """

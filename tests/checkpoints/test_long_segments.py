@@ -1,4 +1,4 @@
-"""A long message has checkpoints on its way: shared where prompts part in it, written when it takes long."""
+"""Long messages have checkpoints at cuts: shared where prompts diverge, written during a long prefill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a prompt goes on from: the live cache x its snapshots x the disk x the path. No model."""
+"""Where a prompt continues from: the live cache x its snapshots x the disk x the path. No model."""
 
 from __future__ import annotations
 

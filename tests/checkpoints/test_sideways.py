@@ -1,4 +1,4 @@
-"""Going to another branch of an open session: segments that the live cache shares are not read again."""
+"""Going to another branch of an open session does not read again what the live cache shares with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent states that are quickly computed again stay in memory; the last one is left on disk."""
+"""Recurrent states that can be recomputed fast stay in memory only; the last one is written to disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands where in a command line: common options before a command, -r, a message without a command."""
+"""The order of arguments: common options before a command, -r, a message without a command."""
 
 from __future__ import annotations
 

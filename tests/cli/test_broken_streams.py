@@ -1,4 +1,4 @@
-"""A full or closed standard stream, and a screen's size that cannot be: a sentence or a right screen each."""
+"""Full or closed standard streams and impossible screen sizes: a sentence or a correct screen."""
 
 from __future__ import annotations
 

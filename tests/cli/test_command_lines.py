@@ -1,4 +1,4 @@
-"""A command line that chatcli prints is run by a shell as it is printed, and means what was meant."""
+"""Every command line that chatcli prints runs in a shell as printed, and does what was meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images in the shell: what is completed, shown, brought back and refused."""
+"""Images in the shell: completion, display, restoring, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a message names: which ones, how the model gets them, what is refused, what is offered."""
+"""Files mentioned in a message: which ones, how the model gets them, refusals, completion."""
 
 from __future__ import annotations
 

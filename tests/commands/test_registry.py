@@ -1,4 +1,4 @@
-"""Slash commands: what is one, what completes it, and what comes near it."""
+"""Slash commands: recognition, completion, and suggestions for unknown ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks one by one: what they make of a file system, a terminal, a disk."""
+"""The checks one by one: what they report about file systems, terminals and disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chatcli doctor` as a person and a script see it, on machines that are whole and broken."""
+"""`chatcli doctor` for people and scripts, on working and broken machines."""
 
 from __future__ import annotations
 

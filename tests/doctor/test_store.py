@@ -1,4 +1,4 @@
-"""What the doctor finds among real sessions and checkpoints, whole and damaged."""
+"""What the doctor finds in real sessions and checkpoints, intact and damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""doctor says what is adapted for the set model's chat template."""
+"""The doctor says what is adapted for the configured model's chat template."""
 
 from __future__ import annotations
 

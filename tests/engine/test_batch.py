@@ -1,4 +1,4 @@
-"""Batches of mlx-lm's own architectures: each says what it says alone, or is found not to."""
+"""Batches with mlx-lm's own architectures: the same tokens as alone, or a trial finds that they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prefill that lets others run between its layers."""
+"""A prefill that lets other work run between its layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tokens are chosen: mlx-lm's own samplers and penalties, whatever was cached."""
+"""Sampling: mlx-lm's own samplers and penalties, independent of what was cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thinking budget is exact to the token, for markers of one token and of several, cut and reopened."""
+"""A thinking budget is exact to the token, for markers of one or several tokens, cut off and reopened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session with branches and hard texts, to be exported."""
+"""A session with branches and difficult texts, to be exported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Markdown export's turns are all found again, whatever the messages hold."""
+"""A Markdown export's turns can all be found again, whatever the messages contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations that come in: the same tree as went out, and nothing lost unsaid."""
+"""Imports: the same tree as was exported, and nothing is lost without a message."""
 
 from __future__ import annotations
 

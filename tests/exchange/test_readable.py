@@ -1,4 +1,4 @@
-"""Conversations for people to read: nothing in them is active, and nothing is lost unsaid."""
+"""Readable exports: nothing in them is active, and nothing is lost without a message."""
 
 from __future__ import annotations
 

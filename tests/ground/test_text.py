@@ -1,4 +1,4 @@
-"""Text for a terminal: nothing in it may be acted on, however it is cut."""
+"""Text for a terminal: control characters have no effect, wherever the text is cut."""
 
 from __future__ import annotations
 

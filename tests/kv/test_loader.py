@@ -1,4 +1,4 @@
-"""Both ways to read rows into arrays: into memory that the device shares, and by copies to its own."""
+"""Both ways to read rows into arrays: into shared memory, and by copies to a device's own memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory that a conversation needs is predicted, and refused where it exceeds the limit."""
+"""A conversation's memory is predicted, and refused if it exceeds the limit."""
 
 from __future__ import annotations
 

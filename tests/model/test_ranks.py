@@ -1,4 +1,4 @@
-"""Several real processes that share one model: the same replies, and segments of each rank's own shard."""
+"""Several real processes that share a model: the same replies, and segments of each rank's shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing runs, downloads or shadows unasked: own code, names from sessions, folders that lie about."""
+"""Nothing runs, downloads or shadows without permission: models' code, names from sessions, stray folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the commands, options, settings and keys that a text names and the program lacks."""
+"""Finds commands, options, settings and keys that a text names and the program lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's engine: what it reuses, how requests share it, and what is there after a restart."""
+"""The server's engine: what it reuses, how requests share it, and what is left after a restart."""
 
 from __future__ import annotations
 

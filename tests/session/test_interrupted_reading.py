@@ -1,4 +1,4 @@
-"""A long message that is interrupted while it is read goes on where it was, with the same bits."""
+"""An interrupted prefill of a long message resumes where it was, with the same bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session keeps what `/set` and `/think` have set there, as it keeps how its model is run."""
+"""A session saves the values of `/set` and `/think`, as it saves its model options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The config file: what it keeps, and what is said of a wrong one."""
+"""The config file: what it saves, and messages about a wrong one."""
 
 from __future__ import annotations
 

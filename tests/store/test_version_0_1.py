@@ -1,4 +1,4 @@
-"""Folders of version 0.1.0: transcripts open and go on, checkpoints are misses and are removed."""
+"""Folders of version 0.1.0: transcripts open and continue, checkpoints are misses and are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints for tests of the store: random rows and states that follow from the segment's id."""
+"""Checkpoints for tests of the store: random rows and states derived from the segment's id."""
 
 from __future__ import annotations
 

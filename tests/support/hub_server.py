@@ -1,4 +1,4 @@
-"""A hub on this machine: the part of its protocol that huggingface_hub speaks, over real HTTP."""
+"""A local hub: the part of its protocol that huggingface_hub uses, over real HTTP."""
 
 from __future__ import annotations
 

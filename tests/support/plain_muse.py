@@ -1,4 +1,4 @@
-"""Muse Spark where there is no Metal: mlx-lm's own model, with its fused kernels written out.
+"""Muse Spark without Metal: mlx-lm's own model, with its fused kernels written out.
 
 It is copied into a model's folder as the code that comes with it.
 """

@@ -1,4 +1,4 @@
-"""The real program as a process of its own, and what it leaves on disk."""
+"""The real program as a process, and the files it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny real models that generate a script and record every token that they are run on.
+"""Tiny real models that generate scripted replies and record every token they are run on.
 
 The model runs on real caches; only the generated tokens follow the script, because a random model's
 tokens are no reply that a conversation could be measured with.

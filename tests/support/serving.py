@@ -1,4 +1,4 @@
-"""A real server on a thread of the tests, before an engine that answers from a script."""
+"""A real server on a test thread, with an engine that answers from a script."""
 
 from __future__ import annotations
 

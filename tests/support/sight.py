@@ -1,4 +1,4 @@
-"""A tiny random Muse Spark that sees, and pictures to show it."""
+"""A tiny random Muse Spark that can see, and pictures for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopped and cut replies: what the chat says of them, and that the command it names works."""
+"""Stopped and cut-off replies: what the chat says about them, and that the named command works."""
 
 from __future__ import annotations
 

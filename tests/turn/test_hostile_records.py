@@ -1,4 +1,4 @@
-"""Records of hand-made transcripts: whatever they say, a turn and /continue answer or refuse in a sentence.
+"""Hand-made records: whatever they contain, a turn and /continue answer or refuse in a sentence.
 
 A row of `RECORDS` is one field's value. A reply with it is the last of a conversation that was cut.
 """

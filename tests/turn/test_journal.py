@@ -1,4 +1,4 @@
-"""What came of a reply is in the session's file before the reply ends: a killed process leaves it."""
+"""A reply is in the session's file while it streams: a killed process does not lose it."""
 
 from __future__ import annotations
 

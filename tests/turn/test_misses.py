@@ -1,4 +1,4 @@
-"""The reason why less was reused than could have been: true in every case, and one short sentence."""
+"""The reason why less was reused than possible: always true, and one short sentence."""
 
 from __future__ import annotations
 

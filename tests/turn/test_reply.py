@@ -1,4 +1,4 @@
-"""What a reply's record says of its thinking and its tool calls."""
+"""What a reply's record says about its thinking and tool calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What settling ran between the last reply and a message is told in that message's turn."""
+"""What was settled between the last reply and a message is reported in that message's turn."""
 
 from __future__ import annotations
 

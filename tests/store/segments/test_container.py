@@ -1,4 +1,4 @@
-"""The container format: tensors come back byte for byte, and every damage or lying header is detected."""
+"""The container format: tensors come back byte for byte, and all damage and false headers are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long segments: where they are cut, which states are kept there, and what becomes of their files."""
+"""Long segments: where they are cut, which states are kept, and what happens to their files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joining small files: few of them stay, every row is the same, and nothing is lost on the way."""
+"""Joining small files: few are left, every row is the same, and nothing is lost in between."""
 
 from __future__ import annotations
 

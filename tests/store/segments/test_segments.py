@@ -1,4 +1,4 @@
-"""The segment store: checkpoints are read back as they were put, by any process."""
+"""The segment store: any process reads back checkpoints as they were written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which states stay on disk: those that would take long to compute again, and the newest."""
+"""Which states stay on disk: those that take long to recompute, and the newest."""
 
 from __future__ import annotations
 

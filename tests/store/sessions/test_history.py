@@ -1,4 +1,4 @@
-"""The history of what was typed: private, and gone with the session that it was typed in."""
+"""The composer's history: private, and deleted with its session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images on disk: stored by content, lost, damaged, exported; and files that are no images."""
+"""Images on disk: stored by content, missing, damaged, exported; and files that are not images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder `./sessions` that nobody named is used only if chatcli made it."""
+"""A folder `./sessions` that nobody named is used only if chatcli created it."""
 
 from __future__ import annotations
 
