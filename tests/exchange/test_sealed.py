@@ -79,6 +79,7 @@ def test_an_imported_conversation_goes_on_at_the_first_token_bit_for_bit(model: 
     assert [] == list(inventory.verify(there))
 
 
+@pytest.mark.slow
 def test_a_pack_of_the_first_turn_holds_neither_words_nor_tokens_of_the_rest(
     models: Path, tmp_path: Path
 ) -> None:
@@ -357,6 +358,7 @@ def test_an_import_that_fails_takes_its_checkpoints_away_again(talk: Path, tmp_p
 # The commands
 
 
+@pytest.mark.slow
 def test_the_commands_seal_show_and_import_without_mlx(
     chatcli: Program, saved_conversation: Path, tmp_path: Path
 ) -> None:

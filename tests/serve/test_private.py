@@ -9,13 +9,14 @@ import openai
 import pytest
 
 from tests.support.asking import Served, question, with_reply
+from tests.support.families import at_night
 from tests.support.program import folder_contents
 from tests.support.serving import serving
 
 SECRET = "heliotrope is my code word"
 
 
-@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("keep", [False, at_night(True)])
 def test_a_private_request_is_reused_in_memory_and_leaves_no_file(
     keep: bool, recurrent: Path, tmp_path: Path
 ) -> None:
@@ -36,7 +37,9 @@ def test_a_private_request_is_reused_in_memory_and_leaves_no_file(
 
 
 @pytest.mark.parametrize(
-    "given", [{"store": False}, {"extra_headers": {"X-Chatcli-Private": "1"}}], ids=["store", "header"]
+    "given",
+    [{"store": False}, at_night({"extra_headers": {"X-Chatcli-Private": "1"}})],
+    ids=["store", "header"],
 )
 def test_clients_say_what_is_private(
     given: dict[str, Any], recurrent: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

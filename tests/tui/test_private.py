@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.program import Program, folder_contents
 from tests.support.shell import open_shell, ready, run_command, send_message
 from tests.support.terminal import CTRL_D, UP
@@ -38,6 +40,7 @@ def test_nothing_of_a_private_conversation_is_in_any_file(chatcli: Program) -> N
     assert 2 == sum(name.endswith(".jsonl") for name in written)
 
 
+@pytest.mark.slow
 def test_a_private_start_makes_no_folder(chatcli: Program) -> None:
     with open_shell(chatcli, "chat", "--private", "-m", chatcli.model, "-n", 6) as terminal:
         terminal.wait_for("Nothing of this conversation goes to disk.")
