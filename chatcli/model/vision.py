@@ -169,26 +169,29 @@ class Vision:
         return replaced
 
     @contextlib.contextmanager
-    def keeping(self, new: Sequence[Image], *, private: bool = False) -> Iterator[None]:
-        """Prepare new images, and keep them on disk, or in memory only, while their message is written.
+    def keeping(self, new: Sequence[Image], held: list[Image] | None = None) -> Iterator[None]:
+        """Prepare new images, and keep them on disk while their message is written.
+
+        Those of a private conversation are added to `held` instead, and are there as long as that has them.
 
         Raises as `learn` does, and `FolderError`.
         """
         for image in new:
             self.learn(image)
-        if private:
-            self.gallery.in_memory.update({image.picture.sha256: image.data for image in new})
-        with self.gallery.keeping(() if private else new):
+        if held is not None:
+            # The same object where another conversation has it already.
+            held += [self.gallery.in_memory.setdefault(image.picture.sha256, image) for image in new]
+        with self.gallery.keeping(new if held is None else ()):
             yield
 
 
 def keeping(
-    vision: Vision | None, new: Sequence[Image], model: str, *, private: bool = False
+    vision: Vision | None, new: Sequence[Image], model: str, held: list[Image] | None = None
 ) -> AbstractContextManager[None]:
     """`Vision.keeping`, if there are images. Raises `ImagesRefused` if the model cannot see images."""
     if not new:
         return contextlib.nullcontext()
-    return check(vision, model).keeping(new, private=private)
+    return check(vision, model).keeping(new, held)
 
 
 def prepare(vision: Vision | None, new: Sequence[Image], model: str) -> None:

@@ -39,7 +39,6 @@ from chatcli.settings.values import Settings, names_folder
 from chatcli.store.segments import inventory
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.store.sessions.images import Gallery
 from chatcli.threads.mlx_thread import Worker
 from chatcli.threads.scheduler import Scheduler
 from chatcli.turn import turn
@@ -368,14 +367,12 @@ class Engine:
             return
         self._ended.gone_on(context.conversation)
         check_logit_bias(context.checkpoints.loaded.tokenizer, request.sampling)
-        if request.private:
-            Gallery.in_memory.clear()  # this request brings all of its own
         if request.answer is not None:
             structured.check(context.checkpoints.loaded.tokenizer, request.answer)
             context.answer = request.answer
         context.sampling = request.sampling.over(self._runtime.sampling)
         record = TurnRecord("", len(context.conversation.turns()))
-        with self._prompts.keeping(request):
+        with self._prompts.keeping(context, request):
             prompt = self._prompts.prompt(context, request)
             reading.tokens = len(prompt.tokens)
             if self._has_others():

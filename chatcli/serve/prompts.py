@@ -74,14 +74,14 @@ class PromptRenderer:
         session.is_private = request.private
         return self._runtime.turn_context(session, think, Signal(is_over))
 
-    def keeping(self, request: ReplyRequest) -> AbstractContextManager[None]:
+    def keeping(self, context: TurnContext, request: ReplyRequest) -> AbstractContextManager[None]:
         """Keep the request's images until its prompt is read."""
         loaded = self._runtime.loaded
-        return vision.keeping(loaded.vision, request.images, loaded.name, private=request.private)
+        return vision.keeping(loaded.vision, request.images, loaded.name, context.session.held_images)
 
     def count(self, context: TurnContext, request: ReplyRequest) -> int:
         """The prompt's tokens, also of one that does not fit. Raises `TemplateRefused`."""
-        with self.keeping(request):
+        with self.keeping(context, request):
             return len(context.template.prompt(history(context, _question(context))))
 
     def prompt(self, context: TurnContext, request: ReplyRequest) -> Prompt:

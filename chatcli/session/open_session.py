@@ -148,8 +148,6 @@ class OpenSession:
         """
         self._background.stop()
         before, self.log = self.log, log
-        if not log.is_private:
-            Gallery.in_memory.clear()
         self._edit, self._asked_args = None, {}
         notes = list(recovered(log.transcript))
         try:

@@ -69,7 +69,7 @@ def append(context: TurnContext, text: str, images: Sequence[Image], parent: str
         raise EmptyPrompt("The message is empty: type something.")
     message = Message("user", decodable(text), images=tuple(image.picture for image in images))
     session, loaded = context.session, context.checkpoints.loaded
-    with vision.keeping(loaded.vision, images, loaded.name, private=session.is_private):
+    with vision.keeping(loaded.vision, images, loaded.name, session.held_images):
         if lost := session.conversation.unanswered(parent):
             # Templates want turns to alternate: a message whose reply never came gets an empty one.
             parent = session.append(Message("assistant", ""), lost.id, finish_reason="cancelled").id

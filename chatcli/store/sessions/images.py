@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
+from weakref import WeakValueDictionary
 
 from chatcli import files
 from chatcli.conversation.images import FORMATS, MAX_BYTES, Image
@@ -24,8 +25,8 @@ MEND = "Put the file back, or continue from an earlier turn: /rewind TURN."
 class Gallery:
     """The images in a sessions folder, and in memory those of private conversations."""
 
-    # By content, so it does not matter which conversation has it.
-    in_memory: ClassVar[dict[str, bytes]] = {}
+    # By content, as long as a conversation holds them.
+    in_memory: ClassVar[WeakValueDictionary[str, Image]] = WeakValueDictionary()
 
     def __init__(self, sessions: Path | Location) -> None:
         self.folder = Location.of(sessions) / FOLDER
@@ -38,7 +39,7 @@ class Gallery:
         """An image's bytes. Raises `ImagesRefused` if the file is missing or was changed."""
         path = self.path(picture)
         if (held := self.in_memory.get(picture.sha256)) is not None:
-            return held
+            return held.data
         try:
             data = path.read_bytes(MAX_BYTES)
         except OSError as error:

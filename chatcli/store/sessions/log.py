@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation, Entry, Message, new_id
 from chatcli.files import Location
 from chatcli.records import ReplyRecord
@@ -23,6 +24,8 @@ class SessionLog:
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript, self.name = transcript, transcript.name
+        # Images of a private conversation.
+        self.images: list[Image] = []
         # Changes that are not written yet: lines by their types.
         self._asked: dict[str, Mapping[str, Any]] = {}
 
@@ -34,6 +37,11 @@ class SessionLog:
     def has_begun(self) -> bool:
         """Whether the conversation has a file or a message."""
         return self.is_saved or bool(self.conversation.entries)
+
+    @property
+    def held_images(self) -> list[Image] | None:
+        """The list that keeps a private conversation's images in memory; None if they are on disk."""
+        return self.images if self.is_private else None
 
     def write(self, line: Mapping[str, Any], *, wait: bool = True, flush: bool = True) -> None:
         """Without a file, does nothing."""

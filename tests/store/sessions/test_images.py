@@ -235,7 +235,7 @@ def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "huge.png"
     with path.open("wb") as file:
         file.truncate(images.MAX_BYTES + 1)
-    with pytest.raises(NotAnImage, match=r"The image huge\.png has 25 MB, and 25 MB is the most"):
+    with pytest.raises(NotAnImage, match=r"The image huge\.png has 25 MB, and 25 MB is the limit"):
         read(path)
 
 
