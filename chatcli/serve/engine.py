@@ -100,8 +100,11 @@ class Reading:
     is_within_chunk: bool = False
 
     def urgency(self, now: float) -> float:
-        """The shortest comes first; who has waited counts as shorter, so that nobody waits for ever."""
-        return AGEING * (now - self.job.received) - self.seconds
+        """The shortest comes first; who has waited counts as shorter, so that nobody waits for ever.
+
+        Those that take a moment only come in their order.
+        """
+        return AGEING * (now - self.job.received) - max(self.seconds, MOMENT_SECONDS)
 
 
 class Engine:
