@@ -24,7 +24,7 @@ from chatcli.errors import ChatcliError
 
 # mlx-lm's server takes five connections at a time and breaks off others: they ask again, as clients do.
 MAX_TRIES, RETRY_SECONDS = 100, 0.1
-PROMPTS_PER_CLIENT, LEAST_PROMPTS = 8, 16
+PROMPTS_PER_CLIENT, LEAST_PROMPTS = 6, 12
 
 
 def main() -> None:

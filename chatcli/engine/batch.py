@@ -144,13 +144,19 @@ class Batch:
     def read(self, others: StopSignal | None = None) -> Iterator[int]:
         """Run what the sequences that were added since the last call begin with, all in one pass.
 
-        Between layers it yields 0 while `others` is set, which want a step of those that generate.
+        Between layers it yields 0 while `others` is set, which want a step of those that generate. An error
+        ends the sequences that are read; the others go on.
         """
         joining, self._joining = self._joining, []
         if not joining:
             return
-        prompts = _prompts(self.loaded, joining, self._stop)
-        yield from _read_together(self.loaded, prompts, [each.tokens[:-1] for each in joining], others)
+        try:
+            prompts = _prompts(self.loaded, joining, self._stop)
+            yield from _read_together(self.loaded, prompts, [each.tokens[:-1] for each in joining], others)
+        except Exception:
+            for each in joining:
+                self._sequences.pop(each.number, None)
+            raise
         with device.explained(), mx.stream(generation_stream):
             kept = [index for index, each in enumerate(joining) if each.number in self._sequences]
             if len(kept) < len(joining):
@@ -191,6 +197,10 @@ class Batch:
         text = generate.added_text(sequence.detokenizer, response.token, reason)
         token = Token(response.token, text, logprob, sequence.count(), reason, likeliest=likeliest)
         return number, token
+
+    def __contains__(self, number: int) -> bool:
+        """Whether a sequence has not ended."""
+        return number in self._sequences
 
     def drop(self, number: int) -> None:
         """Give up a sequence, unless it has ended. One that is being read leaves after that."""

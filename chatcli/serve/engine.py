@@ -150,6 +150,7 @@ class Engine:
         if self._runtime.loaded.plans_attention:
             # Nobody is to wait for the trial, nor for what it compiles, where that takes about a second.
             tail = self._runtime.loaded.tokenizer.encode(TRIAL_TEXT, add_special_tokens=False)
+            deque(self._checkpoints.prefill_tail(tail), maxlen=0)
             if not tried(self._checkpoints, tail).generates:
                 # A real prompt may tell another story.
                 self._checkpoints.in_batch.generates = None

@@ -343,7 +343,12 @@ class Replies(Generic[R]):
             if next(self._reading, None) is None:
                 self._reading = None
         except Exception as error:
-            yield from self._failed(error)
+            self._reading = None
+            ended = [number for number in self._batched if number not in self._batch]
+            if not ended:
+                yield from self._failed(error)
+            for number in ended:
+                yield self._batched.pop(number), error
 
     def step(self) -> Iterator[tuple[R, Exception | None]]:
         """Give each reply its next token. Yields those that have ended, possibly with an error."""

@@ -108,5 +108,17 @@ def test_lengths_that_are_padded_to_few_change_no_token(tokenizer: TokenizerWrap
     assert expected == together(loaded, reads_together=True)
 
 
+def test_a_prompt_that_cannot_be_read_leaves_the_others(tokenizer: TokenizerWrapper) -> None:
+    loaded = LoadedModel("qwen3", build("qwen3"), tokenizer, "f" * 32, 1024, 16)
+    batch, sampling = Batch(loaded), Sampling(max_tokens=longest(1))
+    number = batch.add(prefilled(loaded, 1), GenerationRequest(tail(1), sampling, 1000))
+    deque(batch.read(), maxlen=0)
+    lost = batch.add([object()], GenerationRequest(tail(2), sampling, 1000))
+    with pytest.raises(ValueError, match="batching"):
+        deque(batch.read(), maxlen=0)
+    assert number in batch and lost not in batch
+    assert alone(loaded, 1) == [token.id for _ in range(longest(1)) for _, token in batch.step()]
+
+
 # Their code in mlx-lm takes one position for a whole batch, or one shape of its mask.
 DIFFERENT = {"afm7", "gemma2", "gpt_bigcode", "minimax_m3_vl"}
