@@ -379,7 +379,8 @@ class Engine:
         with self._prompts.keeping(context, request):
             prompt = self._prompts.prompt(context, request)
             reading.tokens = len(prompt.tokens)
-            if self._has_others():
+            reading.seconds = self._seconds(reading.tokens)
+            if reading.seconds > MOMENT_SECONDS and self._has_others():
                 plan = context.checkpoints.plan(prompt.path)
                 reading.seconds = self._seconds(reading.tokens - plan.tokens)
             yield
