@@ -124,7 +124,8 @@ class Batch:
         Returns the sequence's number.
         """
         tail, sampling = list(request.tail), request.sampling
-        own = len(tail) if self.reads_together else 1
+        # Images stand as numbers below zero, and are embedded where a prompt is read alone.
+        own = len(tail) if self.reads_together and min(tail) >= 0 else 1
         if own < len(tail):
             _prefill_all_but_last(self.loaded, cache, tail)
         self._numbers += 1
