@@ -1,4 +1,4 @@
-"""What a model is called with for a stretch of a prompt: token ids, and embeddings where images are."""
+"""A model's input for a stretch of a prompt: token ids, and embeddings for images."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from chatcli.model.vision import Block
 
 
 class Stretch:
-    """Tokens of a prompt that begin and end between images; positions count from the first.
+    """Tokens of a prompt that begin and end between images. Positions count from the first token.
 
-    Each image is embedded alone and once, whatever the calls cut it into, so that its numbers are the
-    same however the prompt was run.
+    Each image is embedded alone and once, even if calls divide it, so that its values do not depend on how
+    the prompt is run.
     """
 
     def __init__(self, loaded: LoadedModel, tokens: Sequence[int]) -> None:
         self._loaded = loaded
-        # The tokens as they are in the model's vocabulary.
+        # The tokens, with the model's own for images.
         self.tokens = vocabulary_tokens(loaded, tokens)
         self._blocks = [] if loaded.vision is None else loaded.vision.blocks_in(tokens)
 
@@ -29,12 +29,12 @@ class Stretch:
         return mx.array(self.tokens[start:end])[None]
 
     def arguments(self, start: int, end: int) -> dict[str, Any]:
-        """The model's further arguments: none, or embeddings of shape (1, tokens, dimensions)."""
+        """Additional arguments of the model: none, or embeddings of shape (1, tokens, dimensions)."""
         rows = self.rows(start, end)
         return {} if rows is None else {"input_embeddings": rows[None]}
 
     def rows(self, start: int, end: int) -> Any:
-        """Embeddings of shape (tokens, dimensions); None where no image lies in [start, end)."""
+        """Embeddings of shape (tokens, dimensions); None if there is no image in [start, end)."""
         parts: list[Any] = []
         position = start
         for first, block in self._blocks:
@@ -66,7 +66,7 @@ class Stretch:
 
 
 def generation_arguments(loaded: LoadedModel, tokens: Sequence[int]) -> dict[str, Any]:
-    """Further arguments for mlx-lm's generation: none, or embeddings of shape (tokens, dimensions)."""
+    """Additional arguments for mlx-lm's generation: none, or embeddings of shape (tokens, dimensions)."""
     stretch = Stretch(loaded, tokens)
     rows = stretch.rows(0, len(stretch.tokens))
     if rows is None:
@@ -77,7 +77,7 @@ def generation_arguments(loaded: LoadedModel, tokens: Sequence[int]) -> dict[str
 
 
 def vocabulary_tokens(loaded: LoadedModel, tokens: Sequence[int]) -> list[int]:
-    """A prompt's tokens as they are in the model's vocabulary: in a prompt, images are negative numbers."""
+    """A prompt's tokens, with the model's own for images, which are negative numbers in a prompt."""
     return list(tokens) if loaded.vision is None else loaded.vision.vocabulary_tokens(tokens)
 
 

@@ -11,7 +11,7 @@ from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from chatcli.errors import TokenUnknown
 from chatcli.settings.values import Sampling
 
-# mlx-lm's own defaults: how many tokens penalties look back, and the probability that XTC takes for likely.
+# mlx-lm's defaults: how many tokens penalties look back, and XTC's threshold probability.
 CONTEXT_SIZE = 20
 XTC_THRESHOLD = 0.1
 
@@ -22,7 +22,7 @@ LogitsProcessor = Callable[[Any, Any], Any]
 
 
 def check_logit_bias(tokenizer: Any, sampling: Sampling) -> None:
-    """Raises `TokenUnknown` for a bias of a token that is not in the vocabulary."""
+    """Raises `TokenUnknown` for a bias on a token that is not in the vocabulary."""
     if not sampling.logit_bias:
         return
     last = max(tokenizer.get_vocab().values())
@@ -32,13 +32,13 @@ def check_logit_bias(tokenizer: Any, sampling: Sampling) -> None:
 
 
 def sampler_for(tokenizer: Any, sampling: Sampling) -> Sampler:
-    """mlx-lm's sampler; without a temperature it chooses the likeliest token."""
+    """mlx-lm's sampler. With temperature 0 it takes the likeliest token."""
     sampler: Sampler | None = None
 
     def sample(logprobs: Any) -> Any:
         nonlocal sampler
         if sampler is None:
-            # Only the logits say how many tokens there are, and mlx-lm refuses to keep more.
+            # Only the logits show the number of tokens, and mlx-lm refuses to keep more than that.
             vocabulary, top_k = logprobs.shape[-1], sampling.top_k or 0
             threshold = sampling.xtc_threshold
             xtc_special_tokens: list[int] | None = None
@@ -62,7 +62,7 @@ def sampler_for(tokenizer: Any, sampling: Sampling) -> Sampler:
 
 
 def seeded(sampler: Sampler, sampling: Sampling) -> Sampler:
-    """A sampler that draws what the seed says, if there is one, whatever other sequences draw meanwhile."""
+    """A sampler whose draws depend only on the seed, if there is one, not on other sequences."""
     if sampling.seed is None or not sampling.temp:
         return sampler
     states = _random_states(sampling.seed)
@@ -75,7 +75,7 @@ def seeded(sampler: Sampler, sampling: Sampling) -> Sampler:
 
 
 def _random_states(seed: int) -> Iterator[int]:
-    """The states that MLX's generator goes through, one for each number that is drawn.
+    """The successive states of MLX's random generator, one per draw.
 
     Computed on the CPU: a GPU would finish its queue first.
     """
@@ -89,10 +89,10 @@ def _random_states(seed: int) -> Iterator[int]:
 
 
 def logits_processors_for(sampling: Sampling, prefix: Sequence[int]) -> list[LogitsProcessor]:
-    """mlx-lm's bias and penalties; none where nothing is asked for: logits stay as they are, to the bit.
+    """mlx-lm's bias and penalties, or none if they are not set, so that logits keep their exact bits.
 
-    `prefix` are the prompt's tokens that are in the cache. mlx-lm would not look back at them, and
-    a penalty would depend on what was cached.
+    `prefix` are the prompt's tokens in the cache. mlx-lm would not look back at them, so a penalty would
+    depend on what was cached.
     """
     size = sampling.repetition_context_size
     size = CONTEXT_SIZE if size is None else size
@@ -107,7 +107,7 @@ def logits_processors_for(sampling: Sampling, prefix: Sequence[int]) -> list[Log
     )
     if not any(penalties.values()):
         return processors
-    # A size of 0 is the whole prompt, as mlx-lm's own slice has it.
+    # Size 0 means the whole prompt, as in mlx-lm's slice.
     context = mx.array(list(prefix[-size:]), mx.int32)
 
     def process(tokens: Any, logits: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A logits processor that closes thinking once it has had its number of tokens."""
+"""A logits processor that closes thinking after a number of tokens."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from chatcli.chat_format.markers import splitter
 class ThinkBudget:
     """Called by mlx-lm with every token so far and the next one's logits.
 
-    Counts the tokens after the marker that begins thinking. Once there are `budget` of them, `closing`
-    is all that can follow, from where the model has begun it. Where a reply has several thoughts, as gpt-oss
-    has them, they share the budget; where none is left, a token comes before the next one is closed.
+    Counts the tokens after the marker that begins thinking. After `budget` tokens only `closing` can follow,
+    or the rest of it if the model has begun it. Several thoughts in a reply, as in gpt-oss, share the budget;
+    when it is spent, each further thought gets one token.
     """
 
     def __init__(
@@ -31,26 +31,27 @@ class ThinkBudget:
         self._splitter = splitter(tokenizer, generation_prompt)
         self._detokenizer = tokenizer.detokenizer
         self._thinking_tokens = 0
-        # What is left of `closing` to force.
+        # The rest of `closing` to force.
         self._forced = list[int]()
-        # The newest tokens, as many as `closing` has.
+        # The newest tokens, as many as in `closing`.
         self._tail: tuple[int, ...] = ()
-        # Arrays with the tokens that were generated and are not counted yet.
+        # Arrays of generated tokens that are not counted yet.
         self._uncounted: list[Any] = []
         self._was_called = False
         for token in reply_start:
             self._count(token)
         if self._thinking_tokens >= budget and (written := self._written()):
-            # The reply was cut while it was being closed.
+            # The reply was cut off while thinking was being closed.
             self._forced = list(self._closing[written:])
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
-        """Logits of shape (1, vocabulary), with all but one token masked where that is forced."""
+        """Logits of shape (1, vocabulary), with all tokens masked except a forced one."""
         if self._was_called:
             self._uncounted.append(tokens[-1])
             mx.async_eval(self._uncounted[-1])  # type: ignore[no-untyped-call]
         self._was_called = True
-        # Reading the last token waits until it is computed, so that is left until the budget is nearly spent.
+        # Reading the last token waits for its computation, so tokens are read only when the budget is nearly
+        # spent.
         while len(self._uncounted) > (0 if self._may_be_spent() else 1):
             self._count(self._uncounted.pop(0).item())
         if not self._forced and self._splitter.thinking and self._thinking_tokens >= self._budget:

@@ -1,7 +1,7 @@
-"""What this model's prompt cache holds, from shapes alone; whatever comes from disk is compared with it.
+"""Predicts the contents of this model's prompt cache from shapes, and checks data from disk against it.
 
-A checksum says that a file is as it was written, not that it belongs to this cache. So names, shapes,
-types and plain values are held against those of a cache that the model itself has filled.
+A checksum proves that a file is unchanged, not that it belongs to this cache. So names, shapes, types and
+plain values are compared with those of a cache that the model itself has filled.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from chatcli.settings.values import ModelOptions
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.rows import Rows
 
-# How many tokens the model is run on, unevaluated, to see what changes with them. A cache of a class that
-# is not known here may gather some tokens before it holds more.
+# The model is run on these numbers of tokens, unevaluated, to see what changes. A cache of an unknown class
+# may buffer some tokens before it grows.
 PROBE_TOKENS, LONG_PROBE_TOKENS = (1, 8), (1, 2, 65)
-# What such a cache is tried out with: a decode and a prefill.
+# An unknown class is tried with these numbers of tokens: a decode and a prefill.
 TRIAL_TOKENS = (1, 2)
-# What a model can raise for tokens or a cache that it cannot take.
+# The errors that a model may raise for unsupported tokens or caches.
 MODEL_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RuntimeError)
 
 # An array's type and shape.
@@ -38,9 +38,10 @@ Description = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Probe:
-    """A cache after `tokens` tokens: its rows' arrays, and each leaf without rows frozen, with its arrays.
+    """A cache after `tokens` tokens: the arrays of its rows, and each leaf without rows, frozen, with its
+    arrays.
 
-    `logits` is how many the model gave.
+    `logits` is the number of logits of the model.
     """
 
     tokens: int
@@ -51,7 +52,7 @@ class Probe:
 
 
 class ExpectedCache:
-    """What the caches of one model with these options hold. Belongs on the thread that owns MLX."""
+    """The contents of the caches of one model with these options. Use it on the thread that owns MLX."""
 
     def __init__(self, model: Any, options: ModelOptions) -> None:
         self._model, self._options = model, options
@@ -63,7 +64,7 @@ class ExpectedCache:
 
     @functools.cached_property
     def _probes(self) -> tuple[Probe, ...]:
-        """Nothing is computed: the arrays have shapes and types but are never evaluated."""
+        """Computes nothing: the arrays have shapes and types but are never evaluated."""
         lengths = LONG_PROBE_TOKENS if self._has_unknown_leaves else PROBE_TOKENS
         try:
             return tuple(
@@ -71,10 +72,10 @@ class ExpectedCache:
                 for tokens in lengths
             )
         except MODEL_ERRORS:
-            return ()  # running the model will say what it cannot do
+            return ()  # running the model will report what it cannot do
 
     def vocabulary_size(self) -> int | None:
-        """How many logits the model gives; None if that is not known."""
+        """The number of logits of the model; None if unknown."""
         return min((probe.logits for probe in self._probes), default=None)
 
     def check_rows(self, rows: Rows) -> None:
@@ -89,14 +90,14 @@ class ExpectedCache:
             *before, _, last = rows.shape(name)
             described = (rows.dtype(name), (*before, last))
             if not any(described == each.get(name) for each in known):
-                raise SegmentDamaged(f"its {name} is not of this model's shape and type")
+                raise SegmentDamaged(f"its {name} does not have this model's shape and type")
 
     def check_state(self, tensors: Mapping[str, Tensor], scalars: str, end: int) -> None:
         """Raises `SegmentDamaged` if this is not a state of this cache after `end` tokens."""
         try:
             frozen = json.loads(scalars)
         except (ValueError, RecursionError) as error:
-            raise SegmentDamaged("its scalars are not JSON") from error
+            raise SegmentDamaged("its scalars are not valid JSON") from error
         if not self._probes:
             return
         names = {name for state in _values(frozen) for name in _array_names(state)}
@@ -106,15 +107,15 @@ class ExpectedCache:
         fits = _Fits(self._probes, arrays, end, lenient=self._has_unknown_leaves)
         states = [probe.states for probe in self._probes]
         if not isinstance(frozen, dict) or frozen.keys() != states[0].keys():
-            raise SegmentDamaged("it holds the state of other layers")
+            raise SegmentDamaged("it has the state of other layers")
         for name in states[0]:
             if not fits.value(frozen[name], [state[name] for state in states]):
-                raise SegmentDamaged(f"the state of its layer {name} is not one of this model's")
+                raise SegmentDamaged(f"the state of its layer {name} does not belong to this model")
 
     def try_out(self, cache: PromptCache) -> None:
         """Run tokens on a copy of a restored cache, unevaluated, if it has leaves of an unknown class.
 
-        Raises what the model raises where its arrays do not fit each other.
+        Raises the model's errors if its arrays do not fit together.
         """
         if self._has_unknown_leaves and self._probes:
             for tokens in TRIAL_TOKENS:
@@ -169,8 +170,8 @@ def _refuse_names(names: set[str], expected: Mapping[str, Any]) -> None:
 class _Fits:
     """Whether frozen values could be this cache's after `end` tokens.
 
-    What is the same in all probes has to be the same again. What is not may be anything that a cache of
-    `end` tokens can hold. `lenient`: what the probes do not have yet may be there by now.
+    What is the same in all probes must be the same again. What differs may be anything that a cache of `end`
+    tokens can contain. `lenient`: parts that the probes do not have yet may exist.
     """
 
     probes: tuple[Probe, ...]
@@ -238,7 +239,9 @@ class _Fits:
 
 
 def _kind(frozen: Any) -> str:
-    """`array`, `list`, `object` and so on, or the type of a plain value; empty for what is not frozen."""
+    """`array`, `list`, `object` and so on, or the type of a plain value; empty for a value that is not
+    frozen.
+    """
     if isinstance(frozen, PLAIN):
         return type(frozen).__name__
     return next(iter(frozen)) if isinstance(frozen, dict) and len(frozen) == 1 else ""

@@ -1,7 +1,7 @@
 """Freezes a cache object of any class into arrays and plain data, and thaws it again.
 
-Objects, lists, tuples and dictionaries are followed to any depth, so that a class which nobody has
-seen before can be kept and restored like any other.
+Objects, lists, tuples and dictionaries are followed to any depth, so that unknown classes can be saved and
+restored.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ PLAIN = (type(None), bool, int, float, str)
 
 
 def freeze(value: Any, arrays: Arrays, name: str, parents: tuple[Any, ...] = ()) -> Any:
-    """`value` as plain data, with its arrays put into `arrays` under names that begin with `name`.
+    """Convert `value` to plain data, and add its arrays to `arrays` under names that begin with `name`.
 
-    Plain values are kept as they are. Anything else becomes a dictionary of one item that names its
-    kind: `array`, `list`, `tuple` (or a named tuple's class), `dict`, `object`, or `opaque` for a value
-    that is kept by reference: one of no kind above, or one of its own `parents`. The result is fit for
-    JSON unless something in it is opaque.
+    Plain values stay unchanged. Anything else becomes a dictionary with one item that names its kind:
+    `array`, `list`, `tuple` (or a named tuple's class), `dict`, `object`, or `opaque` for a value kept by
+    reference, which is of no kind above or one of its own `parents`. The result is valid JSON data unless it
+    contains something opaque.
     """
     if isinstance(value, PLAIN):
         return value
@@ -49,7 +49,7 @@ def freeze(value: Any, arrays: Arrays, name: str, parents: tuple[Any, ...] = ())
 
 
 def thaw(frozen: Any, arrays: Mapping[str, mx.array], into: Any) -> Any:
-    """The value that `freeze` was given. Objects are restored in place: `into` must be of the same class.
+    """Restore a frozen value. Objects are restored in place: `into` must be of the same class.
 
     Raises `KeyError`, `TypeError`, `ValueError` or `AttributeError` if it is not.
     """
@@ -86,7 +86,7 @@ def thaw(frozen: Any, arrays: Mapping[str, mx.array], into: Any) -> Any:
 
 
 def arrays_in(value: Any, parents: tuple[Any, ...] = ()) -> Iterator[mx.array]:
-    """Every array that a value holds, at any depth; its own `parents` are not entered again."""
+    """Every array in a value, at any depth. Its own `parents` are not entered again."""
     if isinstance(value, mx.array):
         yield value
     elif not isinstance(value, PLAIN) and not any(value is parent for parent in parents):
@@ -105,7 +105,7 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def _slots(base: type) -> Iterator[str]:
-    """The names of the slots that a class itself declares, private ones as Python mangles them."""
+    """The names of the slots that a class itself declares, with private ones mangled as Python does."""
     names = base.__dict__.get("__slots__", ())
     for name in [names] if isinstance(names, str) else names:
         if not name.startswith("__"):
@@ -115,5 +115,5 @@ def _slots(base: type) -> Iterator[str]:
 
 
 def copy_on_write(array: Any) -> Any:
-    """A second array with the same data, which an in-place update of the first does not change."""
+    """A second array with the same data, unaffected by in-place updates of the first."""
     return array[...]

@@ -1,9 +1,8 @@
-"""Reads the rows of segments from disk into MLX arrays, at the pace of the device that they are for.
+"""Reads rows of segments from disk into MLX arrays, in the fastest way for the device.
 
-Where the processor and the device share memory (Metal, a CPU), rows are read straight into an array's
-own memory. On CUDA that would move the array to managed memory, whose pages then go back to the
-device one fault at a time: there rows are read in pieces that `mx.load` copies to the device, on
-several threads, and put into place on the device.
+If CPU and device share memory (Metal, a CPU), rows are read straight into an array's own memory. On CUDA that
+would move the array to managed memory, whose pages then return to the device one fault at a time. So there
+several threads read rows in pieces that `mx.load` copies to the device, where they are joined.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.container import Array, Tensor, storage
 from chatcli.store.segments.rows import Block, Piece, Rows
 
-# Reading less than this takes less time than starting threads for it.
+# Reading less than this is faster than starting threads.
 PARALLEL_BYTES = 16 << 20
 READER_THREADS = 2
 ARRAYS_PER_JOB = 8
-# Preparing memory takes longer than filling it, so MLX does it on two threads.
+# Allocating memory takes longer than filling it, so MLX does it on two threads.
 STREAMS = 2
-# Copying to a CUDA device: what a thread reads at once should still be in the processor's cache when it is
-# copied, and arrays are put together once all of their parts are there, a few at a time.
+# For copying to a CUDA device: what a thread reads at once should still be in the CPU's cache when it is
+# copied, and arrays are joined once all their parts have arrived, a few at a time.
 COPY_THREADS = 8
 COPY_BYTES = 8 << 20
 GROUP_BYTES = 64 << 20
-# Streams belong to the thread that made them.
+# Streams belong to the thread that created them.
 _thread_local = threading.local()
 
 Arrays = dict[str, mx.array]
@@ -46,8 +45,8 @@ Arrays = dict[str, mx.array]
 def read(rows: Rows, lengths: Mapping[str, int | None], *, copies: bool | None = None) -> Arrays:
     """The arrays named in `lengths`, each of shape (batch, heads, length, ...).
 
-    Length None is as many rows as are on disk. A smaller one takes the newest, a larger one leaves
-    room behind them. `copies` None: the way that suits the device. Raises `SegmentDamaged` or `OSError`.
+    Length None takes all rows on disk. A smaller one takes the newest, a larger one leaves room after them.
+    `copies` None: as suits the device. Raises `SegmentDamaged` or `OSError`.
     """
     whole = {name: rows.count if length is None else length for name, length in lengths.items()}
     if not (copies_to_device() if copies is None else copies):
@@ -63,7 +62,7 @@ def read(rows: Rows, lengths: Mapping[str, int | None], *, copies: bool | None =
 
 
 def copies_to_device() -> bool:
-    """Whether the device has memory of its own, to which what is read has to be copied."""
+    """Whether the device has its own memory, to which data must be copied."""
     return bool(mx.cuda.is_available())
 
 
@@ -78,7 +77,7 @@ def to_device(tensor: Tensor) -> mx.array:
 
 
 def mlx_dtype(name: str) -> Any:
-    """MLX's dtype for the name that a segment file has for it, which is MLX's own but for `bool`."""
+    """MLX's dtype for its name in segment files, which is the same except for `bool`."""
     return getattr(mx, "bool_" if name == "bool" else name)
 
 
@@ -88,7 +87,7 @@ def mlx_dtype(name: str) -> Any:
 def _read_into_place(rows: Rows, lengths: Mapping[str, int]) -> Arrays:
     if not hasattr(_thread_local, "streams"):
         _thread_local.streams = [mx.new_stream(mx.cpu) for _ in range(STREAMS)]
-    # numpy has no bfloat16: the arrays are unsigned integers of the same size until they are filled.
+    # NumPy has no bfloat16, so the arrays are unsigned integers of the same size until they are filled.
     arrays = {
         name: mx.zeros(
             rows.shape(name, length),
@@ -101,7 +100,7 @@ def _read_into_place(rows: Rows, lengths: Mapping[str, int]) -> Arrays:
     if sum(array.nbytes for array in arrays.values()) < PARALLEL_BYTES:
         rows.copy({name: _writable_view(array) for name, array in arrays.items()})
     else:
-        # The first arrays are read while MLX still prepares the last.
+        # The first arrays are read while MLX still allocates the last.
         with ThreadPoolExecutor(READER_THREADS) as readers:
             jobs, names = [], list(arrays)
             for first in range(0, len(names), ARRAYS_PER_JOB):
@@ -115,19 +114,19 @@ def _read_into_place(rows: Rows, lengths: Mapping[str, int]) -> Arrays:
 
 
 def _writable_view(array: mx.array) -> Any:
-    """A numpy view of an array's own memory, to be written before anyone else reads the array."""
+    """A NumPy view of an array's memory, to be written before the array is read."""
     mx.eval(array)
     return np.array(array, copy=False)
 
 
-# A device with memory of its own
+# Devices with their own memory
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Blocks to copy: one that is a part of its tensor, or whole tensors that are neighbours in their file.
+    """Blocks to copy: one part of a tensor, or whole tensors that are neighbours in their file.
 
-    All are of the arrays of one `group`.
+    All belong to arrays of one `group`.
     """
 
     group: int
@@ -136,7 +135,7 @@ class _Job:
 
 
 class _Copier:
-    """Threads copy `jobs` to the device, each on a stream of its own; `arrays` puts them together."""
+    """Threads copy `jobs` to the device, each on its own stream; `arrays` joins them."""
 
     def __init__(self, rows: Rows, lengths: Mapping[str, int]) -> None:
         self._rows, self._lengths = rows, lengths
@@ -146,7 +145,7 @@ class _Copier:
         self._results: SimpleQueue[tuple[_Job, list[mx.array]] | BaseException] = SimpleQueue()
 
     def _grouped(self) -> list[list[str]]:
-        """The arrays' names in the order that files have them, in groups of enough bytes, alike in size."""
+        """The arrays' names in file order, in groups of about equal, sufficient size."""
         groups: list[list[str]] = []
         left, last_size = 0, 0
         tensors = [piece.file.tensors for piece in self._rows.pieces]
@@ -168,7 +167,7 @@ class _Copier:
                 yield from (_Job(number, piece, [block]) for block in blocks if not piece.has_only(block))
 
     def work(self) -> None:
-        """Do jobs until there are none."""
+        """Run jobs until there are none."""
         try:
             stream = mx.new_stream(mx.default_device())
             while True:
@@ -178,7 +177,7 @@ class _Copier:
                     return
                 self._results.put((job, self._copy(job, stream)))
         except BaseException as error:
-            # Whoever waits for the result raises it.
+            # The thread that waits for the result raises it.
             self._results.put(error)
         finally:
             mx.clear_streams()
@@ -200,7 +199,7 @@ class _Copier:
         return parts
 
     def arrays(self) -> Arrays:
-        """All arrays, once they are there."""
+        """All arrays, once they have arrived."""
         arrays: Arrays = {name: self._empty(name, self._lengths[name]) for name in self._lengths}
         parts: dict[str, list[tuple[int, mx.array]]] = {name: [] for name in self._lengths}
         while self._left:
@@ -215,7 +214,7 @@ class _Copier:
                 del self._left[job.group]
                 names = self._groups[job.group]
                 arrays |= {name: self._joined(name, parts.pop(name)) for name in names}
-                # Now, so that the parts are freed.
+                # Evaluated now, so that the parts are freed.
                 mx.async_eval([arrays[name] for name in names])  # type: ignore[no-untyped-call]
             del result, flat, part
         mx.eval(arrays)
@@ -234,7 +233,7 @@ class _Copier:
             start += empty.size
 
     def _joined(self, name: str, parts: list[tuple[int, mx.array]]) -> mx.array:
-        """The parts in order, and behind them room for the rows that are still to come."""
+        """The parts in order, followed by room for later rows."""
         rows = [part for _, part in sorted(parts, key=itemgetter(0))]
         room = self._lengths[name] - sum(part.shape[-2] for part in rows)
         return mx.concatenate([*rows, self._empty(name, room)], axis=-2)
@@ -257,9 +256,9 @@ def _copied(numbers: Array, size: int, stream: mx.Stream) -> mx.array:
 
 
 class _NumberStream:
-    """A file in numpy's format for `mx.load`: a header, then unsigned integers that `readinto` fills in.
+    """A file in NumPy's format for `mx.load`: a header, then unsigned integers from `readinto`.
 
-    `mx.load` copies what it reads to the device itself, without managed memory.
+    `mx.load` copies to the device itself, without managed memory.
     """
 
     closed = False
@@ -285,7 +284,7 @@ class _NumberStream:
         self._position = offset if whence == 0 else self._position + offset
 
     def readinto(self, buffer: memoryview) -> int:
-        """Called by MLX, first for the header. An error would leave MLX in the middle of an evaluation."""
+        """Called by MLX, first for the header. Must not raise, because MLX is evaluating."""
         start, self._position = self._position, self._position + len(buffer)
         if start < len(self._header):
             buffer[:] = self._header[start : self._position]

@@ -1,7 +1,7 @@
-"""How many bytes a conversation will take in memory, known before it takes them.
+"""Predicts how many bytes of memory a conversation will take.
 
-A prompt cache grows in three ways: full attention by a row per token, a sliding window until it is
-full, and recurrent state not at all. This is arithmetic; `kv.growth` finds the numbers of a model.
+A prompt cache grows in three ways: full attention by one row per token, a sliding window until it is full,
+and recurrent state not at all. This module only calculates; `kv.growth` finds a model's numbers.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from chatcli.errors import MemoryFull
 from chatcli.text import file_size
 
-# Snapshots of windows and states that are kept to rewind to, beside the live ones: they cost memory.
+# How many snapshots of windows and states are always kept beside the live ones.
 MAX_SNAPSHOTS = 2
-# More of them take at most this part of the memory that is left: an eighth.
+# More snapshots may take this fraction of the remaining memory: an eighth.
 SPARE_PARTS = 8
 
 
@@ -49,12 +49,12 @@ class Growth:
         )
 
     def cache_bytes(self, tokens: int) -> int:
-        """The live cache's arrays after so many tokens."""
+        """The bytes of the live cache after `tokens` tokens."""
         buffered = tokens + -tokens % self.step
         return self._bounded_bytes(tokens) + self.row_bytes * buffered
 
     def snapshot_bytes(self, tokens: int) -> int:
-        """What the snapshots of windows and states hold on to after so many tokens."""
+        """The bytes of the snapshots of windows and states after `tokens` tokens."""
         return MAX_SNAPSHOTS * self._bounded_bytes(tokens)
 
     def _bounded_bytes(self, tokens: int) -> int:
@@ -63,9 +63,9 @@ class Growth:
         return self.state_bytes * bool(tokens) + windows
 
     def checkpoint_bytes(self, tokens: int, *, written: bool) -> int:
-        """What a segment of so many tokens takes beside the cache while it is run and `written`.
+        """The bytes besides the cache that a segment of `tokens` tokens takes while it is run and `written`.
 
-        Its windows' rows are logged as they pass and joined at the end, its other rows are copied.
+        Its windows' rows are logged and then joined, its other rows are copied.
         """
         logged = sum(window.row_bytes for window in self.windows)
         return tokens * (self.row_bytes + 2 * logged if written else logged)
@@ -83,7 +83,7 @@ class Limit(Protocol):
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """What a model may take: `max_bytes` for its weights and the cache that grows beside them."""
+    """A model's limit: `max_bytes` for its weights and its cache."""
 
     max_bytes: int
     weight_bytes: int
@@ -97,7 +97,7 @@ class MemoryLimit:
         return cls(fields["max_bytes"], fields["weight_bytes"], Growth(**{**growth, "windows": windows}))
 
     def needed_bytes(self, tokens: int, segment: int = 0, *, written: bool = True) -> int:
-        """The most that a prompt takes of which the longest segment to be run has `segment` tokens."""
+        """The most bytes that a prompt takes if the longest segment to run has `segment` tokens."""
         growth = self.growth
         cache = growth.cache_bytes(tokens) + growth.snapshot_bytes(tokens)
         return self.weight_bytes + cache + growth.checkpoint_bytes(segment, written=written)
@@ -107,12 +107,12 @@ class MemoryLimit:
         return max(bisect_right(range(up_to + 1), self.max_bytes, key=self.needed_bytes) - 1, 0)
 
     def max_snapshots(self, tokens: int) -> int:
-        """How many snapshots may be kept beside a cache of so many tokens, at least `MAX_SNAPSHOTS`."""
+        """How many snapshots may be kept beside a cache of `tokens` tokens; at least `MAX_SNAPSHOTS`."""
         spare = max(self.max_bytes - self.needed_bytes(tokens), 0) // SPARE_PARTS
         return MAX_SNAPSHOTS + MAX_SNAPSHOTS * spare // max(self.growth.snapshot_bytes(tokens), 1)
 
     def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None:
-        """Raises `MemoryFull` if such a prompt and one token of its reply do not fit."""
+        """Raises `MemoryFull` if the prompt and one token of its reply do not fit."""
         needed = self.needed_bytes(tokens + 1, segment, written=written)
         if needed <= self.max_bytes:
             return
@@ -127,7 +127,7 @@ class MemoryLimit:
 
 @dataclass(frozen=True)
 class TightestLimit:
-    """The limits of several machines that hold one cache together: the first to be full decides."""
+    """The limits of several machines that share a cache: the first to be full decides."""
 
     limits: tuple[MemoryLimit, ...]
 

@@ -1,7 +1,7 @@
-"""Imports mlx-lm without its limit of open files, and raises the soft limit as far as the system lets us.
+"""Imports mlx-lm without its change of the open-file limit, and raises the soft limit as far as allowed.
 
-mlx-lm sets 2,048 and 4,096 when it is imported, which raises where the hard limit is lower, and lowers one
-that is higher.
+When imported, mlx-lm sets the limits to 2,048 and 4,096. That fails if the hard limit is lower, and lowers a
+higher one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import resource
 
-# macOS lets no process open more, whatever its hard limit says.
+# macOS allows no more, whatever the hard limit says.
 WANTED = 10240
 
 
@@ -17,7 +17,7 @@ def import_mlx_lm() -> None:
     set_limit = resource.setrlimit
     resource.setrlimit = lambda *_: None
     try:
-        # Who needs it says so where it is missing.
+        # The code that needs mlx-lm reports that it is missing.
         with contextlib.suppress(ImportError):
             import mlx_lm  # noqa: F401
     finally:
