@@ -40,9 +40,10 @@ class HeadMoved(PlainText):
 
 @dataclass(frozen=True)
 class Help:
-    """The commands by group: (group, [(command, what it does)])."""
+    """The commands by group: (group, [(command, what it does)]), and the main `keys`."""
 
     groups: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    keys: bool = True
 
 
 @dataclass(frozen=True)

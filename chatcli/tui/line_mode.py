@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 from chatcli.commands import results, script
 from chatcli.errors import ChatcliError
@@ -25,6 +26,14 @@ class LineDisplay(Pipe):
             numbers = event.record.numbers()
             for line in (" · ".join(prompt_parts(numbers)), *reasons(numbers)):
                 self.result(results.PlainText(f"[{line}]"))
+
+    def result(self, result: results.Result) -> None:
+        """The keys of the help are those of the input box: here there is none."""
+        if isinstance(result, results.Help):
+            result = replace(result, keys=False)
+        elif isinstance(result, results.KeyHelp):
+            result = results.PlainText("Ctrl-C stops a reply, Ctrl-D leaves.")
+        super().result(result)
 
 
 def run(chat: LiveChat, first_message: str = "") -> None:

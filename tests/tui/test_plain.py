@@ -39,6 +39,7 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(
             "/tree": "◀ here",
             "/resume": "begins with",
             "/help": "This program",
+            "/help keys": "Ctrl-C stops a reply",
             "/hlep": "did you mean",
             "!ls": "There is no shell here",
         }.items():

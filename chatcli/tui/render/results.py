@@ -106,7 +106,7 @@ def plain(result: object) -> str | None:
 
 @renderable.register
 def _(result: results.Help) -> RenderableType:
-    groups = (*result.groups, ("Keys (/help keys: all)", MAIN_KEYS))
+    groups = (*result.groups, *[("Keys (/help keys: all)", MAIN_KEYS)] * result.keys)
     blocks = [
         [
             Text(title, style="bold"),
