@@ -315,8 +315,6 @@ def test_the_session_that_is_open_stays_and_the_list_says_whole_why(chatcli: Pro
         terminal.line("/resume")
         terminal.wait_for("Resume a session")
         terminal.send(CTRL_X)
-        terminal.wait_for("Delete 'talk' for good?")
-        terminal.send("y")
         terminal.wait_for("The session 'talk' is open in this chat: /new leaves it, and /rename")
         terminal.wait_for("another name.")
         terminal.send(ESCAPE)
