@@ -26,6 +26,17 @@ AROUND_TEXT = (
 )
 
 
+# The marks that open and close a thought, and that open the answer, in formats with headers.
+AROUND_MESSAGES = {
+    HARMONY: (
+        "<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant",
+        "<|channel|>final<|message|>",
+    ),
+    MUSE: (" to=self<|message|>", "<|eom|><|start|>assistant", " to=user<|message|>"),
+}
+
+
 @functools.lru_cache(maxsize=2)
 def format_of(tokenizer: Any) -> Format:
     """The format of this model's replies."""
@@ -88,6 +99,25 @@ def splitter(
     if forced:
         reply_format = replace(reply_format, calls=FORCED_CALLS, bare=False)
     return ReplySplitter(reply_format, generation_prompt, tools)
+
+
+def reply_beginning(tokenizer: Any, generation_prompt: str, thinking: str, text: str) -> str:
+    """A reply that begins with a thought and a text, as the model writes it after `generation_prompt`.
+
+    Without a text the thought is still open.
+    """
+    reply_format = format_of(tokenizer)
+    if reply_format.headers is not None:
+        opening, closing, answer = AROUND_MESSAGES[reply_format.headers]
+        head = f"{opening}{thinking}" + (closing if text else "") if thinking else ""
+        return head + (answer + text if text else "")
+    if reply_format.thinking is None:
+        return text
+    opening, closing = reply_format.thinking
+    is_open = generation_prompt.rfind(opening) > generation_prompt.rfind(closing)
+    head = f"{opening}\n" if thinking and not is_open else ""
+    end = f"\n{closing}\n\n" if text and (thinking or is_open) else ""
+    return f"{head}{thinking}{end}{text}"
 
 
 def closing_tokens(tokenizer: Any) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from chatcli.chat_format import ladder
 from chatcli.chat_format.forms import SafeMessage
 from chatcli.chat_format.ladder import parts_of
-from chatcli.chat_format.markers import format_of
+from chatcli.chat_format.markers import format_of, reply_beginning
 from chatcli.chat_format.renderer import Rendering, text_of
 from chatcli.chat_format.rendering import (
     INVENTED_DATE,
@@ -100,6 +100,11 @@ class Template(ConversationRenderer):
             if prompt.endswith(generation_prompt):
                 return generation_prompt
         return prompt[common_text([prompt, self.text(messages, generation=False)]) :]
+
+    def reply_beginning(self, message: Message, generation_prompt: str) -> list[int]:
+        """The tokens of a reply's beginning, which the model goes on with."""
+        safe = self._safe(message)
+        return self.encode(reply_beginning(self._tokenizer, generation_prompt, safe.thinking, safe.text))
 
     def _generation_prompt_after(self, messages: list[SafeMessage]) -> str:
         with_prompt, without = map(text_of, self._render_all([(messages, True), (messages, False)]))

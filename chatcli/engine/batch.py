@@ -119,7 +119,7 @@ class Batch:
         self._stop = StopSequences([[token] for token in self.loaded.tokenizer.eos_token_ids])
 
     def add(self, cache: PromptCache, request: GenerationRequest) -> int:
-        """Go on from `cache` with a request that continues no reply, after the next `read`.
+        """Continue from `cache` with a request, after the next `read`.
 
         Returns the sequence's number.
         """
@@ -139,7 +139,8 @@ class Batch:
             generate.logits_processors(self.loaded, request),
         )
         self._joining.append(joining)
-        self._sequences[self._numbers] = _Sequence(self.loaded.tokenizer.detokenizer, request.likeliest)
+        detokenizer = generate.detokenizer_after(self.loaded, request.reply_start)
+        self._sequences[self._numbers] = _Sequence(detokenizer, request.likeliest)
         return self._numbers
 
     def read(self, others: StopSignal | None = None) -> Iterator[int]:

@@ -212,20 +212,21 @@ def log_rows(cache: PromptCache, count: int, log: RowLog) -> None:
 
 def text_of(loaded: LoadedModel, reply_start: Sequence[int]) -> str:
     """The text that was streamed of these tokens: without the end that more tokens may change."""
-    return str(_detokenizer_after(loaded, reply_start).text)
+    return str(detokenizer_after(loaded, reply_start).text)
 
 
 def continued_text(loaded: LoadedModel, reply_start: Sequence[int]) -> Callable[[int, str | None], str]:
     """`added_text` for tokens after `reply_start`: mlx-lm's own would drop the space before the first."""
-    detokenizer = _detokenizer_after(loaded, reply_start)
-    _ = detokenizer.last_segment  # streamed before
+    detokenizer = detokenizer_after(loaded, reply_start)
     return lambda token, finish_reason: added_text(detokenizer, token, finish_reason)
 
 
-def _detokenizer_after(loaded: LoadedModel, tokens: Sequence[int]) -> Any:
+def detokenizer_after(loaded: LoadedModel, tokens: Sequence[int]) -> Any:
+    """A detokenizer whose next segment comes after the text that was streamed of these tokens."""
     detokenizer = loaded.tokenizer.detokenizer
     for token in tokens:
         detokenizer.add_token(token)
+    _ = detokenizer.last_segment
     return detokenizer
 
 

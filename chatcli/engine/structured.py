@@ -7,6 +7,7 @@ with the marks of the model's format around it, so that thinking is free.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,25 +15,18 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 from llguidance.hf import from_tokenizer
 
-from chatcli.chat_format.markers import format_of
+from chatcli.chat_format.markers import AROUND_MESSAGES, format_of
 from chatcli.errors import SchemaRefused
 from chatcli.replies.answer_form import AnswerForm
 from chatcli.replies.calls import FORCED_CALL
-from chatcli.replies.splitter import HARMONY, MUSE, Format
+from chatcli.replies.splitter import Format
 
-# The marks that open and close a thought, and that open the answer, in formats with headers.
-AROUND_MESSAGES = {
-    HARMONY: (
-        "<|channel|>analysis<|message|>",
-        "<|end|><|start|>assistant",
-        "<|channel|>final<|message|>",
-    ),
-    MUSE: (" to=self<|message|>", "<|eom|><|start|>assistant", " to=user<|message|>"),
-}
 MAX_CALLS = 16
+# Text of every kind that a normalizer may change.
+PROBE = "Aé ſﬁ\t9"
 # A state of the lexer takes one to two kilobytes.
 LIMITS = LLParserLimits(max_lexer_states=50_000, verbose_errors=False)
 
@@ -54,7 +48,10 @@ class StructuredAnswer:
         self._matcher = _compiled(tokenizer, form, may_think).deep_copy()
         self._was_called = False
         tokens = [*tokenizer.encode(beginning, add_special_tokens=False)] if beginning else []
-        if not self._matcher.consume_tokens([*tokens, *reply_start]):
+        tokens += reply_start
+        if self._matcher.validate_tokens(tokens) < len(tokens):
+            tokens = _spelled_out(tokenizer, tokens)
+        if not self._matcher.consume_tokens(tokens):
             raise SchemaRefused("The beginning of the answer does not fit its JSON schema.")
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
@@ -77,10 +74,31 @@ def check(tokenizer: Any, form: AnswerForm) -> None:
 @functools.lru_cache(maxsize=2)
 def _tokenizer(tokenizer: Any) -> LLTokenizer:
     """Takes up to a second for a large vocabulary. Raises `SchemaRefused`."""
+    eos_tokens = sorted(tokenizer.eos_token_ids)
     try:
-        return from_tokenizer(tokenizer._tokenizer, eos_token=sorted(tokenizer.eos_token_ids))
+        vocabulary = from_tokenizer(tokenizer._tokenizer, eos_token=eos_tokens)
     except ValueError as error:
         raise SchemaRefused(f"Answers of this model cannot be bound to a schema: {error}.") from None
+    if vocabulary.decode_str(vocabulary.tokenize_str(PROBE)).strip() == PROBE:
+        return vocabulary
+    return LLTokenizer(TokenizerWrapper(_ByteTokenizer(vocabulary)), eos_token=eos_tokens)
+
+
+class _ByteTokenizer:
+    """A vocabulary whose tokens are found by their bytes, for a tokenizer that normalizes text.
+
+    Its own encoding would be taken for text that follows of necessity, and does not spell it.
+    """
+
+    def __init__(self, vocabulary: LLTokenizer) -> None:
+        ids = range(vocabulary.vocab_size)
+        self._vocabulary = vocabulary
+        self.eos_token_id, self.bos_token_id = vocabulary.eos_token, None
+        self.tokens = [vocabulary.decode_bytes([token]) for token in ids]
+        self.special_token_ids = [token for token in ids if vocabulary.is_special_token(token)]
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        return self._vocabulary.greedy_tokenize(text if isinstance(text, str) else text.decode())
 
 
 @functools.lru_cache(maxsize=8)
@@ -88,7 +106,8 @@ def _compiled(tokenizer: Any, form: AnswerForm, may_think: bool = True) -> LLMat
     vocabulary, reply_format = _tokenizer(tokenizer), format_of(tokenizer)
     if not may_think:
         reply_format = replace(reply_format, thinking=None)
-    matcher = LLMatcher(vocabulary, _grammar(vocabulary, reply_format, form), limits=LIMITS)
+    grammar = _grammar(vocabulary, reply_format, form)
+    matcher = LLMatcher(vocabulary, grammar, limits=LIMITS, log_level=0)
     if matcher.is_error():
         reason = matcher.get_error().partition("\n")[0]
         raise SchemaRefused(f"The answer cannot be bound to this JSON schema: {reason}.")
@@ -107,6 +126,15 @@ def _begun(reply_format: Format, generation_prompt: str) -> tuple[str, bool]:
         return "", False
     opened, closed = map(generation_prompt.rfind, reply_format.thinking)
     return generation_prompt[opened:] if opened > closed else "", closed < 0 or opened > closed
+
+
+def _spelled_out(tokenizer: Any, tokens: Sequence[int]) -> list[int]:
+    """Tokens whose bytes are the text of these: a decoder may change them, as pocket's does for capitals."""
+    vocabulary, spelled = _tokenizer(tokenizer), list[int]()
+    for is_special, grouped in itertools.groupby(tokens, vocabulary.is_special_token):
+        run = list(grouped)
+        spelled += run if is_special else vocabulary.greedy_tokenize(tokenizer.decode(run))
+    return spelled
 
 
 def _grammar(vocabulary: LLTokenizer, reply_format: Format, form: AnswerForm) -> str:

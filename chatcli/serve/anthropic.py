@@ -24,6 +24,7 @@ from chatcli.serve.wire import (
     in_order,
     is_deep,
     sentence_of,
+    thinks,
 )
 
 SAMPLING = {
@@ -244,7 +245,7 @@ def read_request(body: Fields) -> ReplyRequest:
         texts = [block.need("text", str) for block in body.objects("system")]
     prompt = "\n\n".join(text for text in texts if not text.startswith(CHANGING_SYSTEM))
     messages = list(_read_messages(body.objects("messages"), reader))
-    in_order_messages = in_order([Message("system", prompt), *messages])
+    ordered, beginning = in_order([Message("system", prompt), *messages])
     arguments = body.template_arguments("chat_template_kwargs")
     output = body.object("output_config") or Fields({})
     effort = output.get("effort", str) or None
@@ -260,12 +261,13 @@ def read_request(body: Fields) -> ReplyRequest:
     schema = read_schema(output.object("format") or body.object("output_format"))
     tools, answer, one_call = choose(body, _read_tools(body), schema)
     return ReplyRequest(
-        messages=in_order_messages,
+        messages=ordered,
+        beginning=beginning,
         tools=tools,
         images=tuple(reader.images.values()),
         brought=newest_images(messages),
         sampling=body.sampling(SAMPLING, reads_ahead=True, think_budget=budget),
-        think=think,
+        think=thinks(think, beginning),
         effort=effort,
         arguments=arguments,
         answer=answer,

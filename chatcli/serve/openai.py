@@ -30,6 +30,7 @@ from chatcli.serve.wire import (
     frame,
     in_order,
     sentence_of,
+    thinks,
 )
 from chatcli.settings.values import Sampling
 
@@ -273,13 +274,15 @@ class ChatCompletion(Completion):
         shown, answer, one_call = choose(body, tools, read_schema(body.object("response_format")))
         arguments = body.template_arguments("chat_template_kwargs")
         think, effort = read_thinking(body, arguments, body.get("reasoning_effort", str))
+        ordered, beginning = in_order(messages)
         return ReplyRequest(
-            messages=in_order(messages),
+            messages=ordered,
+            beginning=beginning,
             tools=shown,
             images=tuple(reader.images.values()),
             brought=newest_images(messages),
             sampling=read_sampling(body),
-            think=think,
+            think=thinks(think, beginning),
             effort=effort,
             arguments=arguments,
             top_logprobs=top,

@@ -20,7 +20,7 @@ from chatcli.settings.values import Settings
 from chatcli.store.segments.token_path import usable_boundaries
 from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import Transcript
-from chatcli.turn.prompt import Prompt, TurnContext, history, render, room_left
+from chatcli.turn.prompt import Prompt, TurnContext, begun, history, render, room_left
 
 # A text with more letters than so many for each token of the context is counted before it is rendered, in
 # pieces: it is hardly ever one that fits, and tokenizing it whole cannot be stopped.
@@ -82,13 +82,16 @@ class PromptRenderer:
     def count(self, context: TurnContext, request: ReplyRequest) -> int:
         """The prompt's tokens, also of one that does not fit. Raises `TemplateRefused`."""
         with self.keeping(context, request):
-            return len(context.template.prompt(history(context, _question(context))))
+            tokens = len(context.template.prompt(history(context, _question(context))))
+        return tokens + (len(context.template.encode(request.beginning.content)) if request.beginning else 0)
 
     def prompt(self, context: TurnContext, request: ReplyRequest) -> Prompt:
         """The request as tokens. Raises `TemplateRefused` or `ContextFull`."""
         question = _question(context)
         if request.prompt is None:
             prompt = render(context, question)
+            if request.beginning is not None:
+                prompt = begun(context, prompt, request.beginning)
             for clause in self._runtime.adapted:
                 if clause not in self._said:
                     self._said.add(clause)

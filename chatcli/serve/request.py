@@ -18,7 +18,8 @@ from chatcli.settings.values import Sampling
 class ReplyRequest:
     """A client's request.
 
-    `messages` begin with the system prompt, if any, and end with a user message or a tool result. `tools` are
+    `messages` begin with the system prompt, if any, and end with a user message or a tool result. `beginning`
+    is what there is of the reply, which goes on from there. `tools` are
     in the format of chat templates, `{"type": "function", "function": {"name", "description",
     "parameters"}}`. A `prompt` replaces both and is continued without a template. `images` are those that
     messages name by hash; the hashes `brought` belong to the last message. `sampling` has only the request's
@@ -30,6 +31,7 @@ class ReplyRequest:
     """
 
     messages: tuple[Message, ...] = ()
+    beginning: Message | None = None
     prompt: str | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
     images: tuple[Image, ...] = ()

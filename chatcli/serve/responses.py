@@ -27,7 +27,7 @@ from chatcli.serve.content import (
     texts_and_pictures,
 )
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
-from chatcli.serve.wire import Exchange, Fields, Json, frame, in_order
+from chatcli.serve.wire import Exchange, Fields, Json, frame, in_order, thinks
 
 # Tools that chat templates cannot show. Codex sends them beside functions that do the same.
 LEFT_OUT = ("web_search", "tool_search", "custom", "local_shell")
@@ -111,10 +111,10 @@ class Responses(Exchange):
 
     format_field = "text.format"
 
-    def __init__(self, body: Fields, model: str, items: Items) -> None:
+    def __init__(self, body: Fields, model: str, items: Items | None = None) -> None:
         """`items` are those of earlier replies. Raises `BadRequest`, `NotAnImage` and `ImagesRefused`."""
         super().__init__(model)
-        self._items = items
+        self._items = items or Items()
         self._is_stored = body.get("store", bool) is not False
         self.stream = body.get("stream", bool) or False
         # (namespace, name) of functions in a namespace, by the name that the model sees.
@@ -166,13 +166,15 @@ class Responses(Exchange):
         shown, answer, one_call = choose(
             body, tools, schema, lambda named: full_name(named.get("namespace", str), named.need("name", str))
         )
+        ordered, beginning = in_order([system, *messages], "input")
         return ReplyRequest(
-            messages=in_order([system, *messages], "input"),
+            messages=ordered,
+            beginning=beginning,
             tools=shown,
             images=tuple(reader.images.values()),
             brought=newest_images(messages),
             sampling=openai.read_sampling(body),
-            think=think,
+            think=thinks(think, beginning),
             effort=effort,
             arguments=arguments,
             answer=answer,

@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -209,13 +209,23 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number in JSON")
 
 
-def in_order(messages: Iterable[Message], field: str = "messages") -> tuple[Message, ...]:
+def in_order(
+    messages: Sequence[Message], field: str = "messages"
+) -> tuple[tuple[Message, ...], Message | None]:
     """Rearrange messages into an order that every chat template accepts. Raises `BadRequest` for `field`.
 
+    Returns them, and the reply that they end with, which is to go on, if they do.
     Leading system messages are joined. Many templates refuse later ones, so those become user messages in
     tags. Consecutive user messages are joined.
     """
     runs: list[list[Message]] = []
+    beginning = messages[-1] if messages and messages[-1].role == "assistant" else None
+    if beginning is not None:
+        messages = messages[:-1]
+        if beginning.tool_calls:
+            raise BadRequest(f"{field} must end with the results of the calls, or without them.", field)
+        if not beginning.content and not beginning.thinking:
+            beginning = None
     for message in messages:
         if message.role == "system" and not message.content.strip():
             continue
@@ -228,8 +238,7 @@ def in_order(messages: Iterable[Message], field: str = "messages") -> tuple[Mess
             runs.append([message])
     if not runs or runs[-1][0].role not in ("user", "tool"):
         raise BadRequest(
-            f"{field} must end with a user message or a tool result: assistant prefill is not supported.",
-            field,
+            f"{field} must end with a user message or a tool result, or a reply to one that goes on.", field
         )
     return tuple(
         replace(
@@ -238,7 +247,12 @@ def in_order(messages: Iterable[Message], field: str = "messages") -> tuple[Mess
             images=tuple(picture for message in run for picture in message.images),
         )
         for run in runs
-    )
+    ), beginning
+
+
+def thinks(asked: bool | None, beginning: Message | None) -> bool | None:
+    """Whether a reply thinks: one whose answer has begun without a thought does not any more."""
+    return False if beginning is not None and not beginning.thinking else asked
 
 
 def frame(data: Mapping[str, Any] | str, event: str = "") -> bytes:

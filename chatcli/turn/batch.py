@@ -75,6 +75,7 @@ class BatchReply:
             prompt.tail,
             self.sampling,
             self.context.checkpoints.room(used, room_left(self.context, used)),
+            reply_start=prompt.reply_start,
             generation_prompt=prompt.generation_prompt,
             prefix=prompt.stable,
             answer=self.context.answer,

@@ -101,6 +101,14 @@ def render(context: TurnContext, user: Entry) -> Prompt:
     return prompt
 
 
+def begun(context: TurnContext, prompt: Prompt, beginning: Message) -> Prompt:
+    """A prompt whose reply begins with a message. Raises `ContextFull`."""
+    start = context.template.reply_beginning(beginning, prompt.generation_prompt)
+    tokens = [*prompt.tokens, *start]
+    room_left(context, len(tokens))
+    return replace(prompt, path=replace(prompt.path, tokens=tokens), reply_start=tuple(start))
+
+
 def render_history(context: TurnContext, leaf: Entry) -> Prompt:
     """Render the beginning that every prompt after the reply `leaf` will have. Raises `TemplateRefused`."""
     messages = history(context, leaf)

@@ -11,6 +11,7 @@ import mlx.core as mx
 import pytest
 from mlx_lm.tokenizer_utils import load
 
+from chatcli import pocket
 from chatcli.engine.structured import StructuredAnswer, check
 from chatcli.errors import SchemaRefused
 from chatcli.replies.answer_form import AnswerForm, schema_text
@@ -99,6 +100,17 @@ def test_forced_calls_take_the_arguments_of_their_own_tool() -> None:
         for name, value in (("see", 1), ("fly", 1)):
             with pytest.raises(AssertionError):
                 following(OPEN_THINK, OPENED, call.format(name, value), form)
+
+
+def test_a_tokenizer_that_normalizes_text_spells_capitals() -> None:
+    words = load(pocket.FOLDER)
+    process = StructuredAnswer(words, AnswerForm(schema_text({"const": "Lisbon, PT"})), "<think>\n</think>")
+    reply = [1]
+    while reply[-1] not in words.eos_token_ids:
+        logits = process(mx.array(reply), mx.zeros((1, 4096)))[0].tolist()
+        line_break = words.encode("\n", add_special_tokens=False)[-1]
+        reply.append(next(token for token, value in enumerate(logits) if value == 0 and token != line_break))
+    assert '"Lisbon, PT"' == words.decode(reply[1:-1])
 
 
 def test_a_beginning_that_does_not_fit_is_refused() -> None:

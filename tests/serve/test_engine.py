@@ -29,6 +29,7 @@ from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store import maintenance
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.asking import Asked, Served, question, with_reply
+from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness
 from tests.support.serving import serving
 from tests.support.templates import QWEN3_TOOLS
@@ -701,3 +702,29 @@ def test_a_reply_ends_after_the_one_call_that_was_asked_for(tmp_path: Path) -> N
         history = [*with_reply(asked, reply), Message("tool", "a cat", tool_call_id=reply.calls[0].id)]
         record = served.ask(history, tools=TOOLS, one_call=True).record
         assert record.reused_tokens > 0.8 * record.prompt_tokens
+
+
+@pytest.mark.parametrize("name", ["qwen3_5", "gpt_oss", at_night("qwen3")])
+def test_a_reply_goes_on_from_its_beginning(models: Path, tmp_path: Path, name: str) -> None:
+    asked, beginning = question(DOCUMENT), Message("assistant", "My dog is")
+    with Served(models / name, tmp_path) as served:
+        first = served.ask(asked, beginning=beginning, think=False).record
+        assert first.text.startswith("My dog is") and len(first.text) > len("My dog is")
+        assert first.generated_tokens < len(first.tokens)
+        served.rest()
+        together = [served.submit(asked, beginning=beginning, think=False) for _ in range(3)]
+        for each in together:
+            deltas = each.done().record
+            assert deltas.tokens == first.tokens and deltas.reused_tokens > 0.9 * deltas.prompt_tokens
+            shown = [event.text for event in each.events if isinstance(event, TextDelta)]
+            assert first.text == "My dog is" + "".join(shown).rstrip("\n")
+        served.rest()
+        again = [*asked, Message("assistant", first.text), Message("user", "And?")]
+        record = served.ask(again, think=False).record
+        assert record.prompt_tokens - record.reused_tokens < 60
+
+
+def test_a_thought_goes_on_from_its_beginning(models: Path, tmp_path: Path) -> None:
+    with Served(models / "qwen3_5", tmp_path) as served:
+        record = served.ask(question("Hello"), beginning=Message("assistant", "", "Biscuit is")).record
+    assert record.thinking.startswith("Biscuit is") and len(record.thinking) > len("Biscuit is")

@@ -102,6 +102,11 @@ def damaged(value: Any) -> Iterator[Any]:
 PNG = base64.b64encode(test_openai.png()).decode()
 CALL = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 OPENAI = {
+    "n": 2,
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "a", "schema": {"anyOf": [{"properties": {"b": {"type": "string"}}}]}},
+    },
     "messages": [
         {"role": "system", "content": [{"type": "text", "text": "a"}]},
         {"role": "assistant", "content": "b", "reasoning_content": "c", "tool_calls": [CALL]},
@@ -116,7 +121,6 @@ OPENAI = {
     ],
     "tools": [test_openai.TOOL],
     "stream_options": {"include_usage": True},
-    "response_format": {"type": "text"},
     "logit_bias": {"5": 1.5},
     "stop": ["a"],
     **{name: 1 for name in openai.SAMPLING if name not in ("stop", "xtc_threshold")},
@@ -176,7 +180,7 @@ RESPONSES = {
     "tools": [test_responses.TOOL, test_responses.NAMESPACE],
     "tool_choice": "auto",
     "reasoning": {"effort": "high"},
-    "text": {"format": {"type": "text"}},
+    "text": {"format": {"type": "json_schema", "schema": {"properties": {"a": {"type": "string"}}}}},
     "max_output_tokens": 1,
 }
 

@@ -26,6 +26,9 @@ TOOL = {
 }
 
 
+CALLED = [{"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}]
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[openai.OpenAI]:
     with serving(ENGINE) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
@@ -90,6 +93,21 @@ def test_n_replies_are_choices_of_one_completion(client: openai.OpenAI) -> None:
     assert 2 == len(client.completions.create(model="any", prompt="Once", n=2).choices)
     with pytest.raises(openai.InternalServerError, match="No disk"):
         chat(client, "late", n=2)
+
+
+def test_a_reply_that_ends_the_messages_goes_on(client: openai.OpenAI) -> None:
+    asked = {"role": "user", "content": "chat"}
+    chat(client, messages=[asked, {"role": "assistant", "content": "Yes"}])
+    request = ENGINE.requests[-1]
+    assert (Message("assistant", "Yes"), False) == (request.beginning, request.think)
+    assert (Message("user", "chat"),) == request.messages
+    chat(client, messages=[asked, {"role": "assistant", "content": "", "reasoning": "Hm"}])
+    assert (Message("assistant", "", "Hm"), None) == (
+        ENGINE.requests[-1].beginning,
+        ENGINE.requests[-1].think,
+    )
+    chat(client, messages=[asked, {"role": "assistant", "content": ""}])
+    assert ENGINE.requests[-1].beginning is None
 
 
 def test_tool_calls_come_with_the_text_before_them(client: openai.OpenAI) -> None:
@@ -254,7 +272,8 @@ def test_the_model_is_listed(client: openai.OpenAI) -> None:
         ("messages", [], "end with"),
         ("messages", None, "missing"),
         ("messages", "Hello", "list"),
-        ("messages", [{"role": "user"}, {"role": "assistant", "content": "a"}], "end with"),
+        ("messages", [{"role": "assistant", "content": "a"}], "end with"),
+        ("messages", [{"role": "user"}, {"role": "assistant", "tool_calls": CALLED}], "results"),
         ("messages", [{"role": "king", "content": "a"}], "role"),
         ("messages", [{"role": "user", "content": 5}], "list"),
         ("messages", [{"role": "user", "content": [{"type": "input_audio"}]}], "text or an image"),

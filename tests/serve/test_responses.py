@@ -409,7 +409,7 @@ def test_results_of_other_tools_are_history(
 ) -> None:
     ask(client, [{"role": "user", "content": "Look."}, *items, {"role": "user", "content": "And now?"}])
     asked = [Message("user", "Look."), *messages, Message("user", "And now?")]
-    assert in_order(asked) == ENGINE.requests[-1].messages
+    assert in_order(asked)[0] == ENGINE.requests[-1].messages
 
 
 def test_tools_added_by_an_item_are_shown(client: openai.OpenAI) -> None:

@@ -124,6 +124,14 @@ def test_bound_and_free_replies_run_together(url: str) -> None:
     assert [alone[0].content, alone[1].content] * 2 == [choice.message.content for choice in together]
 
 
+def test_a_beginning_is_a_part_of_the_bound_answer(url: str) -> None:
+    begun = {"role": "assistant", "content": '{"name": "An'}
+    choice = chat(url, messages=[*ASKED, begun], response_format=FORMAT)
+    Person.model_validate_json(begun["content"] + choice.message.content)
+    with pytest.raises(openai.BadRequestError, match="does not fit"):
+        chat(url, messages=[*ASKED, {**begun, "content": "[5"}], response_format=FORMAT)
+
+
 def test_n_bound_replies_differ_and_all_fit(url: str) -> None:
     with client_of(url) as client:
         reply = client.chat.completions.create(
