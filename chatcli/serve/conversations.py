@@ -112,13 +112,19 @@ class Conversations:
 
     def note(self, reply: Entry, record: Mapping[str, Any], *, private: bool = False, **facts: Any) -> None:
         """Add to a reply's record; for a `private` one, in memory only."""
-        before = self._replies.pop(reply.id, {})
+        self.remember(reply.id, record, private=private, **facts)
+
+    def remember(
+        self, identifier: str, record: Mapping[str, Any], *, private: bool = False, **facts: Any
+    ) -> None:
+        """Add to what is known under an identifier: an entry's, or a response's."""
+        before = self._replies.pop(identifier, {})
         known = {**before, **facts, "record": {**before.get("record", {}), **record}}
-        self._replies = {**dict(list(self._replies.items())[1 - MAX_REPLIES :]), reply.id: known}
+        self._replies = {**dict(list(self._replies.items())[1 - MAX_REPLIES :]), identifier: known}
         if self._folder is None or private:
             return
         was_written = not self._unwritten
-        self._unwritten.append({"id": reply.id, "record": dict(record), **facts})
+        self._unwritten.append({"id": identifier, "record": dict(record), **facts})
         try:
             while self._unwritten:
                 served.append(self._folder, self._unwritten[0])
@@ -129,7 +135,11 @@ class Conversations:
 
     def fact(self, entry: Entry, name: str) -> Any:
         """A reply's fact of this name, or None."""
-        return self._replies.get(entry.id, {}).get(name)
+        return self.facts(entry.id).get(name)
+
+    def facts(self, identifier: str) -> Mapping[str, Any]:
+        """All that is remembered under an identifier."""
+        return self._replies.get(identifier, {})
 
     def _know_calls(self, message: Message) -> None:
         calls = {call.id: message for call in message.tool_calls}

@@ -15,10 +15,10 @@ from chatcli.events import Notice, Settled, ToolCall
 from chatcli.records import ReplyRecord
 from chatcli.replies.answer_form import is_json
 from chatcli.serve.conversations import Conversations
-from chatcli.serve.kept import KeptConversations
-from chatcli.serve.request import ReplyDone
+from chatcli.serve.kept import PREVIOUS, KeptConversations
+from chatcli.serve.request import ReplyDone, ReplyRequest
 from chatcli.serve.served_reply import ServedReply
-from chatcli.serve.wire import shallow
+from chatcli.serve.wire import BadRequest, in_order, shallow
 from chatcli.turn import turn
 from chatcli.turn.prompt import TurnContext
 
@@ -40,6 +40,21 @@ class EndedReplies:
 
     def __len__(self) -> int:
         return len(self._unsettled)
+
+    def with_history(self, request: ReplyRequest) -> ReplyRequest:
+        """The request with the messages up to the response that it continues. Raises `BadRequest`."""
+        if request.previous is None:
+            return request
+        if self._kept is None:
+            raise BadRequest(
+                "previous_response_id needs a server that keeps conversations: start it with --keep, or send "
+                "the whole conversation as input.",
+                PREVIOUS,
+            )
+        system = [each for each in request.messages[:1] if each.role == "system"]
+        new = request.messages[len(system) :]
+        messages, _ = in_order([*system, *self._kept.history(request.previous), *new], "input")
+        return replace(request, messages=messages)
 
     def gone_on(self, conversation: Conversation) -> None:
         """Forget a conversation's replies, because a request that continues it has come."""
@@ -76,7 +91,8 @@ class EndedReplies:
             context.conversation, message, record.finish_reason, facts, private=context.private
         )
         if self._kept is not None and record.tokens and reply.asked.prompt is None and not context.private:
-            self._kept.add(context.conversation, entry, record.thinking, {**record.numbers(), **facts})
+            numbers: ReplyRecord = {**record.numbers(), **facts}
+            self._kept.add(context.conversation, entry, record.thinking, numbers, reply.asked.response_id)
         if record.finish_reason != "cancelled" and reply.asked.prompt is None:
             self._unsettled.append((context, entry))
         reply.deliver(ReplyDone(record, calls, reply.collector.stop_text))

@@ -360,7 +360,7 @@ class Engine:
             job.deliver(ReplyDone(TurnRecord("", 0)))
             return
         is_over = partial(self._is_over, job)
-        request = self._prompts.checked(job.request, is_over)
+        request = self._prompts.checked(self._ended.with_history(job.request), is_over)
         if job.cancelled.is_set():
             job.deliver(ReplyDone(TurnRecord("", 0)))
             return

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from chatcli.conversation.tree import Conversation, Entry
-from chatcli.errors import BadName, ChatcliError, SessionError
+from chatcli.conversation.tree import Conversation, Entry, Message
+from chatcli.errors import BadName, ChatcliError, FolderError, SessionError
 from chatcli.records import ReplyRecord
 from chatcli.serve.conversations import Conversations
+from chatcli.serve.wire import BadRequest
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 from chatcli.text import without_quoted
+
+PREVIOUS = "previous_response_id"
 
 logger = logging.getLogger("chatcli.serve")
 
@@ -27,8 +30,18 @@ class KeptConversations:
         self._conversations = conversations
         self._model = model
 
-    def add(self, conversation: Conversation, reply: Entry, thinking: str, record: ReplyRecord) -> None:
-        """Save the path to a reply: in the session that has its beginning, as a branch, or in a new one."""
+    def add(
+        self,
+        conversation: Conversation,
+        reply: Entry,
+        thinking: str,
+        record: ReplyRecord,
+        response_id: str | None = None,
+    ) -> None:
+        """Save the path to a reply: in the session that has its beginning, as a branch, or in a new one.
+
+        With a `response_id`, `history` finds it again.
+        """
         path = [entry for entry in conversation.path(reply.id) if entry.message.role != "system"]
         path[-1] = replace(reply, message=replace(reply.message, thinking=thinking), record=record)
         try:
@@ -48,9 +61,26 @@ class KeptConversations:
                         "system": _digest(conversation),
                     }
                     self._conversations.note(entry, {}, **facts)
+                if response_id is not None:
+                    kept_as = session.conversation.head
+                    self._conversations.remember(response_id, {}, session=session.name, kept_as=kept_as)
         except ChatcliError as error:
             # A session's name is the first words of its conversation.
             logger.warning("A conversation is not kept: %s", without_quoted(str(error)))
+
+    def history(self, response_id: str) -> list[Message]:
+        """The messages up to a response, as a client would send them. Raises `BadRequest`."""
+        facts = self._conversations.facts(response_id)
+        name, identifier = facts.get("session", ""), facts.get("kept_as")
+        with suppress(SessionError, BadName, FolderError):
+            if identifier is not None:
+                # It may have been renamed.
+                name = name if self._folder.exists(name) else self._folder.holding(identifier) or name
+                conversation = self._folder.read(self._folder.exact(name)).conversation
+                if identifier in conversation.entries:
+                    path = [entry.message for entry in conversation.path(identifier)]
+                    return [each if each.tool_calls else replace(each, thinking="") for each in path]
+        raise BadRequest(f"previous_response_id: {response_id} is not kept here (any more).", PREVIOUS)
 
     def note(self, reply: Entry, record: ReplyRecord) -> None:
         """Add numbers to a saved reply, unless a shell has its session open and settles it itself."""

@@ -19,14 +19,15 @@ class ReplyRequest:
     """A client's request.
 
     `messages` begin with the system prompt, if any, and end with a user message or a tool result. `beginning`
-    is what there is of the reply, which goes on from there. `tools` are
-    in the format of chat templates, `{"type": "function", "function": {"name", "description",
-    "parameters"}}`. A `prompt` replaces both and is continued without a template. `images` are those that
-    messages name by hash; the hashes `brought` belong to the last message. `sampling` has only the request's
-    own settings; the server and the model supply the rest. `think` and `effort` None leave the template's
-    default; `arguments` are further template variables. Each token comes with the `top_logprobs` likeliest
-    tokens; None means no logprobs at all. `answer` binds the answer; None: it is free. `one_call`: the reply
-    ends after its first call. `count_only` runs nothing: `ReplyDone` has the prompt's tokens.
+    is what there is of the reply, which goes on from there. `tools` are in the format of chat templates,
+    `{"type": "function", "function": {"name", "description", "parameters"}}`. A `prompt` replaces both and is
+    continued without a template. `images` are those that messages name by hash; the hashes `brought` belong
+    to the last message. `sampling` has only the request's own settings; the server and the model supply the
+    rest. `think` and `effort` None leave the template's default; `arguments` are further template variables.
+    Each token comes with the `top_logprobs` likeliest tokens; None means no logprobs at all. `answer` binds
+    the answer; None: it is free. `one_call`: the reply ends after its first call. It is kept as
+    `response_id`, and `messages` come after those up to the response `previous`. `count_only` runs nothing:
+    `ReplyDone` has the prompt's tokens.
     Nothing of a `private` request goes to disk or into the log.
     """
 
@@ -43,6 +44,8 @@ class ReplyRequest:
     top_logprobs: int | None = None
     answer: AnswerForm | None = None
     one_call: bool = False
+    response_id: str | None = None
+    previous: str | None = None
     count_only: bool = False
     private: bool = False
 

@@ -1,6 +1,6 @@
 """OpenAI's Responses API as Python values, without HTTP.
 
-Nothing is stored: clients send the whole conversation each time, as Codex does.
+Clients send the whole conversation each time, as Codex does, or name an earlier response that is kept.
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ class Responses(Exchange):
         super().__init__(model)
         self._items = items or Items()
         self._is_stored = body.get("store", bool) is not False
+        self._id = new_id("resp")
         self.stream = body.get("stream", bool) or False
         # (namespace, name) of functions in a namespace, by the name that the model sees.
         self._in_namespace: dict[str, tuple[str, str]] = {}
@@ -130,7 +131,7 @@ class Responses(Exchange):
                 {**blank, **tool} if tool.get("type") == "function" else tool for tool in given["tools"]
             ]
         self._head = {
-            "id": new_id("resp"),
+            "id": self._id,
             "object": "response",
             "created_at": int(time.time()),
             "model": model,
@@ -141,8 +142,8 @@ class Responses(Exchange):
         }
 
     def _read(self, body: Fields) -> ReplyRequest:
-        for key in ("previous_response_id", "conversation", "prompt"):
-            body.refuse(key, "is not supported: nothing is stored, so send the whole conversation as input")
+        for key in ("conversation", "prompt"):
+            body.refuse(key, "is not supported: send the whole conversation as input")
         body.refuse("background", openai.CANNOT)
         body.refuse("top_logprobs", "is not supported here: use /v1/chat/completions")
         schema = read_schema((body.object("text") or Fields({})).object("format"))
@@ -179,6 +180,8 @@ class Responses(Exchange):
             arguments=arguments,
             answer=answer,
             one_call=one_call,
+            response_id=self._id if self._is_stored else None,
+            previous=body.get("previous_response_id", str) or None,
         )
 
     def _read_tools(self, holder: Fields, namespace: str = "") -> Iterator[Json]:

@@ -253,7 +253,7 @@ def test_a_waiting_stream_sends_events() -> None:
         ("input", [{"type": "function_call", "call_id": "c", "name": 5, "arguments": "{"}], "string"),
         ("input", [{"type": "function_call_output", "output": "a"}], "call_id"),
         ("instructions", 5, "string"),
-        ("previous_response_id", "resp_1", "whole conversation"),
+        ("previous_response_id", 5, "string"),
         ("background", True, "not supported"),
         ("top_logprobs", 2, "chat/completions"),
         ("tools", [{"type": "file_search"}], "function"),
@@ -468,3 +468,35 @@ def test_deeply_nested_arguments_of_a_model_are_returned_in_every_api(tmp_path: 
         with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
             reply = client.responses.create(model="any", input=asked, tools=[TOOL])  # type: ignore[list-item]
         assert [deep] == [each.arguments for each in reply.output if each.type == "function_call"]
+
+
+def test_a_kept_response_is_gone_on_from_also_by_another_process(tmp_path: Path) -> None:
+    model = write_reciter(tmp_path / "model", QWEN3_TOOLS, ["<tool_call>", '{"name":"read"}', "</tool_call>"])
+    previous: Any = None
+    new: Any = "My dog is called Biscuit. " * 20
+    for turn in range(3):
+        # A new server each time.
+        with (
+            Served(model, tmp_path / "saved", keep=True) as served,
+            serving(Started(served.engine)) as url,
+            openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client,
+        ):
+            response = ask(client, new, previous_response_id=previous, tools=[TOOL], instructions="Be brief.")
+            served.rest()
+            with pytest.raises(openai.BadRequestError, match="not kept"):
+                ask(client, "And?", previous_response_id="resp_1")
+            with pytest.raises(openai.BadRequestError, match="not kept"):
+                unstored = ask(client, "And?", store=False).id
+                ask(client, "And?", previous_response_id=unstored)
+        (call,) = response.output
+        assert previous == response.previous_response_id
+        usage = response.usage
+        assert not turn or usage.input_tokens - usage.input_tokens_details.cached_tokens < 60
+        previous, new = response.id, [answer_to(call)]
+    with (
+        Served(model, tmp_path / "saved") as served,
+        serving(Started(served.engine)) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client,
+        pytest.raises(openai.BadRequestError, match="--keep"),
+    ):
+        ask(client, new, previous_response_id=previous)
