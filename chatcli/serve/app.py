@@ -43,7 +43,7 @@ from chatcli.serve import anthropic, openai, responses
 from chatcli.serve.guard import Access, guarded
 from chatcli.serve.metrics import Metrics
 from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
-from chatcli.serve.wire import BadRequest, Exchange, Fields, Json, parse, with_shallow_calls
+from chatcli.serve.wire import BadRequest, Body, Exchange, Fields, Json, parse, with_shallow_calls
 from chatcli.text import clean_line, count, duration, file_size, shorten, without_quoted
 
 # Large, because of images.
@@ -303,6 +303,8 @@ class Api:
         ]
         if exchange.left_out:
             parts.append(f"tools left out: {', '.join(exchange.left_out)}")
+        if exchange.unread:
+            parts.append(f"unknown fields: {', '.join(exchange.unread)}")
         if record.miss_reason:
             parts.append(record.miss_reason)
         self.log(scope, record.finish_reason, ", ".join(parts))
@@ -387,7 +389,9 @@ async def read_body(request: Request, share: BodyShare) -> bytearray:
 
 
 def _read(exchange: ReadExchange, body: bytearray, model: str) -> Exchange:
-    read = exchange(parse(body), model)
+    fields = parse(body)
+    read = exchange(fields, model)
+    read.unread = fields.values.unread() if isinstance(fields.values, Body) else ()
     read.request = with_shallow_calls(read.request)
     if (form := read.request.answer) is not None:
         try:
@@ -415,8 +419,10 @@ class ReplyResponse:
     def __init__(self, api: Api, exchange: Exchange, began: float, share: BodyShare) -> None:
         self._api, self._exchange, self._began, self._share = api, exchange, began, share
         self._has_begun = False
-        notice = api.engine.tools_notice if exchange.request.tools else ""
-        self._headers = {"chatcli-notice": notice} if notice else {}
+        notices = [api.engine.tools_notice] if exchange.request.tools and api.engine.tools_notice else []
+        if exchange.unread:
+            notices.append(f"This server does not know these fields: {', '.join(exchange.unread)}.")
+        self._headers = {"chatcli-notice": " ".join(notices)} if notices else {}
         self._sent = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

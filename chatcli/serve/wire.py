@@ -25,6 +25,13 @@ MAX_JSON_VALUES = 1 << 19
 VALUE_STARTS = (b",", b"[", b"{")
 # A JSON string, even if unterminated. Possessive, so it never backtracks.
 JSON_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+# Fields that change no answer: what they are for is elsewhere, or always done.
+NO_EFFECT = {
+    *("model", "user", "metadata", "client_metadata", "store", "service_tier", "safety_identifier"),
+    *("prompt_cache_key", "prompt_cache_retention", "cache_control", "include", "betas", "inference_geo"),
+    *("stream_options", "top_logprobs", "seed", "speed"),
+}
+FIELD_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 # OpenAI's limit.
 MAX_TOP_LOGPROBS = 20
 MAX_SHOWN_VALUE = 40
@@ -158,7 +165,24 @@ def parse(body: bytes | bytearray) -> Fields:
         raise BadRequest("The body of the request must be a JSON object.")
     if is_deep(values):
         raise BadRequest(f"The body of the request is nested deeper than {MAX_JSON_DEPTH} levels.")
-    return Fields(values)
+    return Fields(Body(values))
+
+
+class Body(dict[str, Any]):
+    """A request's fields. `read` are those that were asked for."""
+
+    def __init__(self, values: Json) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.read.add(key)
+        return super().get(key, default)
+
+    def unread(self) -> list[str]:
+        """The names of fields that were given and not read, and may change an answer elsewhere."""
+        unread = self.keys() - self.read - NO_EFFECT
+        return sorted(key for key in unread if self[key] is not None and FIELD_NAME.fullmatch(key))
 
 
 def is_deep(value: Any) -> bool:
@@ -268,6 +292,8 @@ class Exchange(ABC):
     request: ReplyRequest
     # Types of tools in the request that the model cannot see.
     left_out: Sequence[str] = ()
+    # Fields of the request that this server does not know.
+    unread: Sequence[str] = ()
     # The field that may have a JSON schema for the answer.
     format_field = "response_format"
 

@@ -110,6 +110,20 @@ def test_a_reply_that_ends_the_messages_goes_on(client: openai.OpenAI) -> None:
     assert ENGINE.requests[-1].beginning is None
 
 
+def test_fields_that_are_not_known_are_said(client: openai.OpenAI, capfd: pytest.CaptureFixture[str]) -> None:
+    messages: Any = [{"role": "user", "content": "chat"}]
+    create = client.chat.completions.with_raw_response.create
+    unknown: Any = {"verbosity": "low", "grammar": "g", "a\r\nb": 1, "min_tokens": None}
+    for stream in (True, False):
+        response = create(model="any", messages=messages, user="a", stream=stream, extra_body=unknown)
+        notice = response.headers["chatcli-notice"]
+        assert "This server does not know these fields: grammar, verbosity." == notice
+        response.http_response.read()
+    assert "unknown fields: grammar, verbosity" in capfd.readouterr().err
+    known = create(model="any", messages=messages, temperature=0, seed=1, metadata={"a": "b"})
+    assert "chatcli-notice" not in known.headers
+
+
 def test_tool_calls_come_with_the_text_before_them(client: openai.OpenAI) -> None:
     choice = chat(client, "call", tools=[TOOL]).choices[0]
     assert ("I look.", "tool_calls") == (choice.message.content, choice.finish_reason)
