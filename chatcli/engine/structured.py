@@ -106,7 +106,7 @@ def _compiled(tokenizer: Any, form: AnswerForm, may_think: bool = True) -> LLMat
     vocabulary, reply_format = _tokenizer(tokenizer), format_of(tokenizer)
     if not may_think:
         reply_format = replace(reply_format, thinking=None)
-    grammar = _grammar(vocabulary, reply_format, form)
+    grammar = _grammar(tokenizer, reply_format, form)
     matcher = LLMatcher(vocabulary, grammar, limits=LIMITS, log_level=0)
     if matcher.is_error():
         reason = matcher.get_error().partition("\n")[0]
@@ -137,19 +137,19 @@ def _spelled_out(tokenizer: Any, tokens: Sequence[int]) -> list[int]:
     return spelled
 
 
-def _grammar(vocabulary: LLTokenizer, reply_format: Format, form: AnswerForm) -> str:
+def _grammar(tokenizer: Any, reply_format: Format, form: AnswerForm) -> str:
     """A reply in llguidance's dialect of Lark."""
     opens, closes = (
-        "".join(f" ({' | '.join(mark(vocabulary, each) for each in marks)})?" if marks else "")
+        "".join(f" ({' | '.join(mark(tokenizer, each) for each in marks)})?" if marks else "")
         for marks in (reply_format.text_opens, reply_format.text_closes)
     )
     rules = [r"TEXT: /(?s:.*)/", r"SPACE: /\n{1,3}/"]
     if reply_format.headers is not None:
         thought, end, answer = AROUND_MESSAGES[reply_format.headers]
-        rules += _thought(vocabulary, thought, end)
-        start = f"thought* {mark(vocabulary, answer)}"
+        rules += _thought(tokenizer, thought, end)
+        start = f"thought* {mark(tokenizer, answer)}"
     elif reply_format.thinking is not None:
-        rules += _thought(vocabulary, *reply_format.thinking)
+        rules += _thought(tokenizer, *reply_format.thinking)
         start = "thought? SPACE?"
     else:
         start = "SPACE?"
@@ -159,8 +159,8 @@ def _grammar(vocabulary: LLTokenizer, reply_format: Format, form: AnswerForm) ->
         answers.append("json")
         calls = reply_format.calls if form.tools else ()
         # Marks within a call may be special tokens.
-        rules.append(f"free: (TEXT | <[0-{vocabulary.vocab_size - 1}]>)*")
-        answers += [f"{mark(vocabulary, each)} free" for each in calls]
+        rules.append(f"free: (TEXT | <[0-{_tokenizer(tokenizer).vocab_size - 1}]>)*")
+        answers += [f"{mark(tokenizer, each)} free" for each in calls]
     else:
         for number, (name, schema) in enumerate(form.tools):
             head = f'{FORCED_CALL[:-1]}{json.dumps(name, ensure_ascii=False)}, "arguments": '
@@ -173,27 +173,22 @@ def _grammar(vocabulary: LLTokenizer, reply_format: Format, form: AnswerForm) ->
     return "\n".join(["%llguidance {}", start, *rules])
 
 
-def _thought(vocabulary: LLTokenizer, opening: str, closing: str) -> list[str]:
+def _thought(tokenizer: Any, opening: str, closing: str) -> list[str]:
     """The rule `thought`. Free text ends at the closing mark's first token, or where its text appears."""
-    first, *_ = vocabulary.tokenize_str(closing, parse_special=True)
-    if vocabulary.is_special_token(first):
-        return [f"thought: {mark(vocabulary, opening)} TEXT {mark(vocabulary, closing)}"]
+    first, *_ = tokenizer.encode(closing, add_special_tokens=False)
+    if _tokenizer(tokenizer).is_special_token(first):
+        return [f"thought: {mark(tokenizer, opening)} TEXT {mark(tokenizer, closing)}"]
     pattern = "".join(f"\\x{{{ord(letter):x}}}" for letter in closing)
-    return [f"thought: {mark(vocabulary, opening)} closed", f"closed[lazy]: /(?s:.*){pattern}/"]
+    return [f"thought: {mark(tokenizer, opening)} closed", f"closed[lazy]: /(?s:.*){pattern}/"]
 
 
-def mark(vocabulary: LLTokenizer, text: str) -> str:
+def mark(tokenizer: Any, text: str) -> str:
     """A mark in a grammar. llguidance keeps special tokens apart from text that spells them."""
     parts: list[str] = []
-    plain: list[int] = []
-    for token in vocabulary.tokenize_str(text, parse_special=True):
-        if vocabulary.is_special_token(token):
-            parts += [_literal(vocabulary.decode_str(plain))] if plain else []
-            parts.append(f"<[{token}]>")
-            plain = []
-        else:
-            plain.append(token)
-    parts += [_literal(vocabulary.decode_str(plain))] if plain else []
+    tokens = tokenizer.encode(text, add_special_tokens=False)
+    for is_special, grouped in itertools.groupby(tokens, _tokenizer(tokenizer).is_special_token):
+        run = list(grouped)
+        parts += [f"<[{token}]>" for token in run] if is_special else [_literal(tokenizer.decode(run))]
     return " ".join(parts)
 
 
