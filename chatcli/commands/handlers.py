@@ -300,7 +300,7 @@ def pin(chat: LiveChat, argument: str) -> Result:
     return PlainText("Pinned: the checkpoints of this session stay when space is short. /pin off ends that.")
 
 
-@command("private", f"[{OFF}]", "talk without a trace", group="Sessions", example="/private")
+@command("private", f"[{OFF}]", "keep nothing until /save", group="Sessions", example="/private")
 def private(chat: LiveChat, argument: str) -> Result:
     """Start a new conversation of which nothing goes to disk: no words, no checkpoints, no history.
 
@@ -318,7 +318,7 @@ def private(chat: LiveChat, argument: str) -> Result:
     return PlainText("\n".join((*notes, "A private conversation begins: nothing of it goes to disk.")))
 
 
-@command("save", "[NAME]", "keep a private talk", group="Sessions", example="/save trip to lisbon")
+@command("save", "[NAME]", "keep a private talk", group=None, example="/save trip to lisbon")
 def save(chat: LiveChat, argument: str) -> Result:
     """Keep a private conversation after all, as a session like any other."""
     chat.save(files.check_name(argument) if argument else None)

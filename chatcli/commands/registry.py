@@ -28,16 +28,17 @@ class Command:
 
     `argument` is how help shows what may follow the name: "NAME", "[NAME]", "[NAME|off]", "" for nothing.
     Lower-case words are literal. `help` has at most 24 characters, `details` are for
-    /help COMMAND (the handler's docstring, if they are not given), and `example` is a whole line.
-    `read_only`: it changes nothing, so it may run while a reply comes. `complete` lists values for the
-    argument beyond its literal words, `complete_typed` the values that may complete what is typed of it.
+    /help COMMAND (the handler's docstring, if they are not given), and `example` is a whole line. `group` is
+    where /help lists it (None: another command's help names it). `read_only`: it changes nothing, so it may
+    run while a reply comes. `complete` lists values for the argument beyond its literal words,
+    `complete_typed` the values that may complete what is typed of it.
     """
 
     name: str
     argument: str
     help: str
     _: KW_ONLY
-    group: Group
+    group: Group | None
     details: str = ""
     example: str = ""
     aliases: tuple[str, ...] = ()

@@ -71,7 +71,7 @@ def import_(folder: Path) -> None:
 
 def export_(folder: Path) -> None:
     conversation = SessionFolder(folder).read("long").conversation
-    export.write(folder / "out.md", export.text_of("md", "long", conversation), force=True)
+    export.write(folder / "out.md", export.text_of("md", "long", conversation).encode(), force=True)
 
 
 def append(folder: Path) -> None:

@@ -70,7 +70,10 @@ def test_both_apis_are_answered_from_one_cache(pocket: Program) -> None:
         assert "Biscuit" in message.content and "Biscuit" in message.reasoning_content
         with anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client:
             again = client.messages.create(
-                model="any", max_tokens=200, messages=[{"role": "user", "content": DOG}]
+                model="any",
+                max_tokens=2000,
+                thinking={"type": "enabled", "budget_tokens": 1024},
+                messages=[{"role": "user", "content": DOG}],
             )
         # The same prompt again leaves the generation prompt to run.
         assert (2, first.usage.prompt_tokens - 2) == (

@@ -44,8 +44,6 @@ MAIN_KEYS = (
     ("Alt-Enter", "new line (also \\ Enter)"),
     ("Esc", "stop a reply, cancel"),
     ("Esc Esc", "clear; open the tree"),
-    ("Up", "earlier messages"),
-    ("Ctrl-D", "leave"),
 )
 KEYS = (
     ("Enter", "send; run the chosen command"),
@@ -106,7 +104,8 @@ def plain(result: object) -> str | None:
 
 @renderable.register
 def _(result: results.Help) -> RenderableType:
-    groups = (*result.groups, *[("Keys (/help keys: all)", MAIN_KEYS)] * result.keys)
+    # The keys before the last group, so that both columns are equally long.
+    groups = [*result.groups[:-1], *[("Keys (/help keys: all)", MAIN_KEYS)] * result.keys, result.groups[-1]]
     blocks = [
         [
             Text(title, style="bold"),
@@ -125,12 +124,12 @@ def _in_columns(blocks: Sequence[list[Text]], width: int) -> Iterator[Text]:
     if width < 2 * HELP_COLUMNS + 1:
         yield from itertools.chain(*blocks)
         return
-    for left, right in itertools.zip_longest(blocks[::2], blocks[1::2], fillvalue=list[Text]()):
-        for line, beside in itertools.zip_longest(left, right):
-            row = line.copy() if line else Text()
-            if beside:
-                row.append(" " * (HELP_COLUMNS + 1 - row.cell_len)).append_text(beside)
-            yield row
+    left, right = (itertools.chain(*column) for column in (blocks[::2], blocks[1::2]))
+    for line, beside in itertools.zip_longest(left, right):
+        row = line.copy() if line else Text()
+        if beside:
+            row.append(" " * (HELP_COLUMNS + 1 - row.cell_len)).append_text(beside)
+        yield row
 
 
 @renderable.register
