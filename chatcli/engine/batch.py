@@ -304,8 +304,8 @@ def is_exact(
 ) -> bool:
     """Whether this model generates the same in a batch as alone, which not every architecture's code does.
 
-    A few tokens after `cache` and `tail` are generated both ways, beside a longer and two short sequences.
-    `reads_together` as in `Batch`.
+    A few tokens are generated both ways after `cache` and `tail`, beside a sequence that has one token left
+    to read, and a short one. `reads_together` as in `Batch`.
     """
     if not prompt_cache.can_merge(cache):
         return False
@@ -313,7 +313,7 @@ def is_exact(
     tail = embeddings.vocabulary_tokens(loaded, tail)
     longer = [*tail, *islice(cycle(tail), TRIAL_LONGER)]
     short = prompt_cache.new(loaded.model, loaded.model_options), [tail[0]] * TRIAL_SHORT
-    prompts = [(cache, list(tail)), (cache, longer), (cache, list(tail[:1])), short]
+    prompts = [(cache, list(tail[:1])), (cache, longer), short]
     try:
         batched = _generate_batched(loaded, prompts, reads_together)
     except NOT_BATCHABLE:
