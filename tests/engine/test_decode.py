@@ -316,6 +316,9 @@ def test_measuring_what_passes_cost_leaves_the_cache_as_it_was(loaded: Any, fami
     sampling = Sampling(max_tokens=30, logit_bias=((2, -100.0),))
     expected = run(model, sampling)
     found = run(model, sampling, Measuring(expected.ids, 0))
-    assert [list(LENGTHS)] == [list(costs.ratios) for costs in measured if costs is not None]
+    (costs,) = measured
+    # It ends where longer passes give no more a second.
+    assert costs is not None and LENGTHS[: len(costs.ratios)] == tuple(costs.ratios)
+    assert len(costs.ratios) >= 3
     assert expected.fields == found.fields
     assert_same_cache(model, expected, found)
