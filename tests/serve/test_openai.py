@@ -139,6 +139,12 @@ def test_tool_calls_come_with_the_text_before_them(client: openai.OpenAI) -> Non
     assert (TOOL,) == ENGINE.requests[-1].tools
     chat(client, tools=[TOOL], tool_choice="none")
     assert () == ENGINE.requests[-1].tools
+    other = {"type": "function", "function": {"name": "list"}}
+    allowed = {"mode": "required", "tools": [other]}
+    for choice in (other, {"type": "allowed_tools", "allowed_tools": allowed}):
+        chat(client, tools=[TOOL, other], tool_choice=choice)
+        forced = ENGINE.requests[-1].answer
+        assert forced is not None and ["list"] == [name for name, _ in forced.tools]
 
 
 def test_each_chunk_has_the_logprobs_of_its_text(client: openai.OpenAI) -> None:

@@ -82,9 +82,6 @@ def test_the_answer_fits_the_schema_and_thinking_is_free(url: str) -> None:
     assert "stop" == bound.finish_reason
     Person.model_validate_json(bound.message.content)
     assert free.message.reasoning == bound.message.reasoning != ""
-    quiet = chat(url, response_format=FORMAT)
-    assert not hasattr(quiet.message, "reasoning")
-    Person.model_validate_json(quiet.message.content)
 
 
 def test_the_clients_own_parsers_read_it(url: str) -> None:
@@ -107,7 +104,7 @@ def test_the_clients_own_parsers_read_it(url: str) -> None:
 
 
 def test_any_json_object_is_one_from_its_first_character(url: str) -> None:
-    bound = chat(url, response_format={"type": "json_object"}, max_tokens=60)
+    bound = chat(url, response_format={"type": "json_object"}, max_tokens=12)
     assert bound.message.content.startswith("{")
 
 
@@ -119,6 +116,8 @@ def test_bound_and_free_replies_run_together(url: str) -> None:
         {},
     ]
     alone = [chat(url, **more).message for more in asked[:2]]
+    assert not hasattr(alone[0], "reasoning")
+    Person.model_validate_json(alone[0].content)
     with ThreadPoolExecutor(len(asked)) as clients:
         together = list(clients.map(lambda more: chat(url, **more), asked))
     assert [alone[0].content, alone[1].content] * 2 == [choice.message.content for choice in together]
@@ -155,9 +154,6 @@ def test_a_call_is_forced_also_where_the_template_shows_no_tools(url: str) -> No
     named = {"type": "function", "function": {"name": "go"}}
     (call,) = chat(url, tools=[LOOK, GO], tool_choice=named).message.tool_calls
     assert "go" == call.function.name
-    allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "go"}}]}
-    choice = chat(url, tools=[LOOK, GO], tool_choice={"type": "allowed_tools", "allowed_tools": allowed})
-    assert {"go"} == {call.function.name for call in choice.message.tool_calls}
 
 
 def test_anthropic_and_responses_force_calls(url: str) -> None:
