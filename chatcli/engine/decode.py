@@ -36,6 +36,7 @@ from chatcli.engine.pace import LENGTHS, PassCosts
 from chatcli.engine.sampling import sampler_for, seeded
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
+from chatcli.kv.whole import whole_buffers
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.threads.mlx_thread import StopSignal
@@ -100,8 +101,8 @@ def decode(
             if flight is None:
                 guess = guesser.guess(room, len(waiting), is_rerun=passes.stateful)
             if guess:
-                run, before = [*waiting, *guess], passes.snapshot()
-                logits = passes.run(mx.array(run))[len(waiting) - 1 :]
+                run, before = passes.padded([*waiting, *guess], len(waiting)), passes.snapshot()
+                logits = passes.run(mx.array(run))[len(waiting) - 1 : len(waiting) + len(guess)]
                 chosen, logprobs = chooser.check(unseen, guess, logits)
                 taken = list[int]()
                 for place, token in enumerate(chosen):
@@ -199,10 +200,20 @@ class _Passes:
             rooms.append(most)
         return min(rooms) - waiting
 
+    def padded(self, run: list[int], waiting: int) -> list[int]:
+        """Tokens to run, of which `waiting` are known, up to one of few lengths where each needs a plan."""
+        length = next((each for each in LENGTHS if each >= len(run)), len(run))
+        if not self._loaded.plans_attention or self.stateful or length - waiting > self.room(waiting):
+            return run
+        return run + run[-1:] * (length - len(run))
+
     def run(self, tokens: Any) -> Any:
         """The logits after each of `tokens`, of shape (tokens, vocabulary)."""
         with mx.stream(generation_stream):
-            return self._loaded.model(tokens[None], cache=self._cache)[0]
+            cache = self._cache
+            if self._loaded.plans_attention and tokens.size > 1:
+                cache = whole_buffers(cache, tokens.size)
+            return self._loaded.model(tokens[None], cache=cache)[0]
 
     def snapshot(self) -> Snapshot:
         """The cache as it is now, to take back what is run next."""

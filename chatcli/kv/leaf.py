@@ -183,9 +183,20 @@ class PlainRows(OffsetRows):
         length, offset = self.cache.keys.shape[2], self.cache.offset
         if length > offset and (length % self.cache.step == 0) == planned:
             return
-        room = self._buffer_length(offset, planned=planned) - offset
+        self._lengthen(self._buffer_length(offset, planned=planned))
+
+    def widen(self, count: int, step: int) -> None:
+        """Make room for `count` more rows, by `step` rows at a time; a single token stays planned or not."""
+        length = self.cache.keys.shape[2] if self.cache.keys is not None else 0
+        end = self.cache.offset + count
+        if 0 < length < end:
+            own = self.cache.step
+            self._lengthen(end + -end % step + (own // 2 if length % own else 0))
+
+    def _lengthen(self, length: int) -> None:
+        offset = self.cache.offset
         zeros = [
-            (name, mx.zeros((*buffer.shape[:2], room, *buffer.shape[3:]), buffer.dtype))
+            (name, mx.zeros((*buffer.shape[:2], length - offset, *buffer.shape[3:]), buffer.dtype))
             for name, buffer in self.buffers
         ]
         self.set_buffers(concatenated(self.slice(0, offset), zeros))

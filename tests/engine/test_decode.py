@@ -322,3 +322,15 @@ def test_measuring_what_passes_cost_leaves_the_cache_as_it_was(loaded: Any, fami
     assert len(costs.ratios) >= 3
     assert expected.fields == found.fields
     assert_same_cache(model, expected, found)
+
+
+@pytest.mark.parametrize("family", ["qwen3", at_night("gpt_oss"), "qwen3_5"])
+def test_whole_buffers_where_attention_is_planned_change_no_token(loaded: Any, family: str) -> None:
+    model = replace(loaded(family), plans_attention=True)
+    sampling = Sampling(max_tokens=LONG, logit_bias=((2, -100.0),))
+    expected = run(loaded(family), sampling)
+    found = run(model, sampling, Oracle(expected.ids, 9, 7))
+    assert expected.fields == found.fields and any(token.accepted for token in found.tokens)
+    logprobs = [generate.floats([token.logprob for token in each.tokens]) for each in (expected, found)]
+    assert logprobs[0] == pytest.approx(logprobs[1], abs=1e-4)
+    assert_same_cache(model, expected, found)
