@@ -235,10 +235,15 @@ class _Passes:
         cache is afterwards what it was.
         """
         most = prompt_cache.most_in_one_pass(self._loaded.model, self._cache)
-        if min(self._room, self._room if most is None else most) < ROUNDS * (CHAIN + sum(LENGTHS)):
+        if min(self._room, self._room if most is None else most) < (ROUNDS + 1) * (CHAIN + sum(LENGTHS)):
             return None
         prompt_cache.evaluate(self._cache)
-        before, seconds, lengths, began = self.snapshot(), dict[int, float](), list(LENGTHS), self._clock()
+        before, seconds, lengths = self.snapshot(), dict[int, float](), list(LENGTHS)
+        if self._loaded.plans_attention:
+            # Plans are made, and hold.
+            for length in lengths[1:]:
+                self._seconds(length)
+        began = self._clock()
         for number in range(ROUNDS):
             if number and self._clock() - began > ENOUGH:
                 break
