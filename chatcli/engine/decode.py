@@ -235,12 +235,13 @@ class _Passes:
         cache is afterwards what it was.
         """
         most = prompt_cache.most_in_one_pass(self._loaded.model, self._cache)
-        if min(self._room, self._room if most is None else most) < (ROUNDS + 1) * (CHAIN + sum(LENGTHS)):
+        rounds = ROUNDS + self._loaded.plans_attention
+        if min(self._room, self._room if most is None else most) < rounds * (CHAIN + sum(LENGTHS)):
             return None
         prompt_cache.evaluate(self._cache)
         before, seconds, lengths = self.snapshot(), dict[int, float](), list(LENGTHS)
         if self._loaded.plans_attention:
-            # Plans are made, and hold.
+            # Make the plans, which later passes use.
             for length in lengths[1:]:
                 self._seconds(length)
         began = self._clock()

@@ -110,7 +110,7 @@ def test_save_keeps_it_with_its_checkpoints(family: str, models: Path, tmp_path:
 
 
 def test_images_of_a_private_conversation_are_in_memory(vision_model: Path, tmp_path: Path) -> None:
-    folder, image = tmp_path / "saved", write_picture(tmp_path / "cat.png", 1)
+    folder, image = tmp_path / "saved", write_picture(tmp_path / "cat.png", 7)
     with Chat(
         model=str(vision_model), sessions=folder, private=True, max_tokens=4, trust_remote_code=True
     ) as chat:
