@@ -1,4 +1,4 @@
-"""Reads what a request says of its answer's form, in any API: response formats and the choice of tools."""
+"""Reads a request's response format and tool choice, for all APIs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODES = {"auto": "auto", "none": "none", "required": "required", "any": "require
 
 
 def read_schema(response_format: Fields | None) -> str | None:
-    """The schema that a `response_format` or `text.format` asks for; None for text. Raises `BadRequest`."""
+    """The schema in a `response_format` or `text.format`; None for text. Raises `BadRequest`."""
     if response_format is None:
         return None
     kind = response_format.get("type", str) or "text"
@@ -21,7 +21,7 @@ def read_schema(response_format: Fields | None) -> str | None:
         return None
     if kind not in ("json_object", "json_schema"):
         raise response_format.wrong("type", "must be text, json_object or json_schema")
-    # Chat completions have an object of that name around the schema.
+    # Only Chat Completions wraps the schema in this object.
     schema = (response_format.object("json_schema") or response_format).get("schema", dict)
     return JSON_OBJECT if schema is None else schema_text(schema)
 
@@ -29,9 +29,9 @@ def read_schema(response_format: Fields | None) -> str | None:
 def choose(
     body: Fields, tools: Sequence[Json], schema: str | None, full_name: Callable[[Fields], str] | None = None
 ) -> tuple[tuple[Json, ...], AnswerForm | None, bool]:
-    """The tools to show, what the answer is bound to, and whether it may have one call only.
+    """The tools to show, the answer's form, and whether the answer may have only one call.
 
-    `full_name` gives the name that the model sees of the function that a choice names. Raises `BadRequest`.
+    `full_name` maps a function in `tool_choice` to the name that the model sees. Raises `BadRequest`.
     """
     mode, names = _read_choice(body, full_name or (lambda function: function.need("name", str)))
     choice = body.values.get("tool_choice")
@@ -50,7 +50,7 @@ def choose(
         chosen = {name: by_name[name] for name in names}
     one_call = bool(tools) and parallel is False
     if mode == "required":
-        # A tool that is named is called once.
+        # A single named tool is called once.
         several = not one_call and (names is None or len(names) > 1)
         schemas = ((name, arguments_schema(tool)) for name, tool in chosen.items())
         return tuple(tools), AnswerForm(None, tuple(schemas), several), one_call
@@ -78,7 +78,7 @@ def _read_choice(body: Fields, full_name: Callable[[Fields], str]) -> tuple[str,
 
 
 def arguments_schema(tool: Json) -> str:
-    """The schema of a tool's arguments. What llguidance cannot do is held for a `strict` tool only."""
+    """The schema of a tool's arguments, enforced as far as llguidance can; wholly for a `strict` tool."""
     function = tool["function"]
     schema = {"type": "object", **function["parameters"]}
     return schema_text(schema, lenient=not function.get("strict"))

@@ -37,7 +37,7 @@ class Conversations:
     """The server's replies, in memory and in the sessions folder. For one thread."""
 
     def __init__(self, folder: Location | None) -> None:
-        """`folder` None: nothing is kept on disk."""
+        """If `folder` is None, nothing is kept on disk."""
         self._folder = folder
         # Lines that are not written yet because of an error.
         self._unwritten: deque[dict[str, Any]] = deque(maxlen=MAX_REPLIES)
@@ -117,7 +117,7 @@ class Conversations:
     def remember(
         self, identifier: str, record: Mapping[str, Any], *, private: bool = False, **facts: Any
     ) -> None:
-        """Add to what is known under an identifier: an entry's, or a response's."""
+        """Add to the facts about an entry or a response, by its identifier."""
         before = self._replies.pop(identifier, {})
         known = {**before, **facts, "record": {**before.get("record", {}), **record}}
         self._replies = {**dict(list(self._replies.items())[1 - MAX_REPLIES :]), identifier: known}
@@ -138,7 +138,7 @@ class Conversations:
         return self.facts(entry.id).get(name)
 
     def facts(self, identifier: str) -> Mapping[str, Any]:
-        """All that is remembered under an identifier."""
+        """Everything remembered about an identifier."""
         return self._replies.get(identifier, {})
 
     def _know_calls(self, message: Message) -> None:

@@ -31,7 +31,7 @@ logger = logging.getLogger("chatcli.serve")
 class EndedReplies:
     """Adds replies to the conversations, and to `kept` sessions, if any.
 
-    Its length is how many wait to be settled.
+    Its length is the number of replies that wait to be settled.
     """
 
     def __init__(self, conversations: Conversations, kept: KeptConversations | None) -> None:
@@ -56,8 +56,8 @@ class EndedReplies:
         messages, _ = in_order([*system, *self._kept.history(request.previous), *new], "input")
         return replace(request, messages=messages)
 
-    def gone_on(self, conversation: Conversation) -> None:
-        """Forget a conversation's replies, because a request that continues it has come."""
+    def forget_continued(self, conversation: Conversation) -> None:
+        """Do not settle a conversation's replies any more, because a request continues it."""
         known = conversation.entries
         self._unsettled = deque((each for each in self._unsettled if each[1].id not in known), MAX_UNSETTLED)
 
@@ -67,7 +67,7 @@ class EndedReplies:
         record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
         answer, written = context.answer, record.tool_calls
         if written and ((answer is not None and answer.forces_calls) or len(written) > len(reply.calls)):
-            # The template shows these calls, not their text: it has a forced format, or one more call.
+            # Keep the calls without their text, which has a forced format or one call too many.
             start = written[0]["start"]
             record.text = record.text[:start]
             record.tool_calls = [
@@ -80,8 +80,8 @@ class EndedReplies:
         if answer is not None and record.finish_reason == "stop":
             has_all = bool(calls) or (not answer.forces_calls and is_json(record.text))
             if not has_all and reply.collector.stop_text is None:
-                raise ChatcliError("The answer ended before it was whole: its schema is too complex here.")
-        # A client that has not sent thinking back so far probably will not.
+                raise ChatcliError("The answer ended incomplete: its schema is too complex for this server.")
+        # A client that has not yet sent thinking back probably never will.
         shows_thinking = bool(calls) or any(each.thinking for each in reply.asked.messages)
         message = Message(
             "assistant", record.text, record.thinking if shows_thinking else "", tool_calls=calls
@@ -103,7 +103,7 @@ class EndedReplies:
         Setting `stop` ends it after the current chunk. Returns how many tokens were run.
         """
         context, entry = self._unsettled[-1]
-        # The client's signal has ended the request.
+        # The template's stop signal is still the ended request's.
         context = replace(context, template=context.template.stopped_by(stop), checkpoints=checkpoints)
         tokens = 0
         try:
@@ -125,7 +125,7 @@ class EndedReplies:
         except ChatcliError as error:
             logger.warning("A conversation could not be settled: %s", error)
         except Exception:
-            # It only costs time, and the next request of this conversation will say so.
+            # This costs only time. The conversation's next request will report the error.
             logger.exception("A conversation could not be settled")
         self._unsettled.pop()
         return tokens

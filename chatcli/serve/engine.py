@@ -1,11 +1,11 @@
-"""Runs the requests of a server: reads prompts by turns, generates together, settles while nobody asks.
+"""Schedules a server's requests: interleaves prefills, generates replies together, settles when idle.
 
-One thread schedules. It goes round: it renders a request that has come, reads a chunk of one prompt, or some
-layers of it, and gives each reply that is generated a token. Each prompt that is being read has a live cache
-of its own, so that a short one need not wait for a long one. What is new in a prompt and read in a moment is
-read with that of others in one pass. Those rows are for the reply only: what is stored of them is read again
-when the reply is settled. A reply that is alone is generated on the live cache, as the shell does it, so that
-the next request can go on from there; others join a batch, where the model allows one, or take turns.
+One thread runs rounds. A round renders a new request, prefills a chunk (or some layers of one) of one prompt,
+and generates a token of each running reply. Each prompt has its own live cache while it is prefilled, so a
+short one does not wait for a long one. Short new parts of several prompts are prefilled in one pass. The rows
+of that pass serve only the replies: settling a reply prefills them again before they are stored. A single
+reply is generated on the live cache, as in the shell, so the next request can continue from it; simultaneous
+replies join a batch if the model allows batches, else they take turns.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from chatcli.turn.prompt import Prompt, TurnContext
 from chatcli.turn.record import provenance
 from chatcli.turn.reply import ReplyCollector
 
-# Replies that take turns, where the model's cache cannot be batched: each has a cache of its own.
+# The most replies that take turns if the model's cache cannot be batched: each has its own cache.
 MAX_TAKING_TURNS = 4
-# Prompts that are read by turns, each with a live cache, and those rendered, to choose the next from.
+# The most prompts prefilled in turns, each on its own live cache, and the most rendered ones to choose from.
 MAX_BEING_READ, MAX_RENDERED = 4, 64
-# What is new in a prompt and takes no longer is read with that of others, as many as mlx-lm's server does.
-# Nobody waits longer for others than `GATHER_SECONDS`.
+# Prompts whose new part prefills within `MOMENT_SECONDS` are prefilled together, at most as many as in
+# mlx-lm's server. A prompt waits at most `GATHER_SECONDS` for others to join.
 MOMENT_SECONDS, MAX_READ_TOGETHER, GATHER_SECONDS = 0.1, 8, 0.05
-# Each second that a prompt waits makes up for so many seconds that it takes longer than others.
+# How many seconds of prefill each second of waiting offsets in a prompt's urgency.
 AGEING = 0.25
-# Who asks at once after a reply is not to wait for a chunk of what is settled.
+# The pause before settling, so that a request that follows a reply at once need not wait for a chunk.
 QUIET_SECONDS = 0.02
 COUNTS = (
     "requests",
@@ -68,7 +68,7 @@ COUNTS = (
     "generated_tokens",
 )
 TRIAL_TEXT = "The quick brown fox jumps over the lazy dog."
-ENDING = "The server is stopping: ask again when it runs."
+ENDING = "The server is stopping: try again after it restarts."
 BROKEN = "The server failed on this request; its log says where."
 
 logger = logging.getLogger("chatcli.serve")
@@ -76,7 +76,7 @@ logger = logging.getLogger("chatcli.serve")
 
 @dataclass(frozen=True)
 class Job:
-    """A request that waits. Setting `cancelled` ends it."""
+    """A waiting request. Setting `cancelled` ends it."""
 
     request: ReplyRequest
     deliver: Deliver
@@ -86,10 +86,10 @@ class Job:
 
 @dataclass(eq=False)
 class Reading:
-    """A request whose prompt is rendered, and read by `steps`, on a live cache of its own once it has begun.
+    """A request whose prompt `steps` renders and prefills, on its own live cache from the first chunk.
 
-    It has so many `tokens`; what is left of it takes about `seconds`. Within a chunk, between two layers, no
-    other prompt is read.
+    `tokens` is the prompt's length, `seconds` the estimated time of its remaining prefill. While
+    `is_within_chunk`, between two layers, no other prompt is prefilled.
     """
 
     job: Job
@@ -100,9 +100,9 @@ class Reading:
     is_within_chunk: bool = False
 
     def urgency(self, now: float) -> float:
-        """The shortest comes first; who has waited counts as shorter, so that nobody waits for ever.
+        """Highest for the shortest prefill. It grows with the time waited, so that no request starves.
 
-        Those that take a moment only come in their order.
+        Prefills shorter than `MOMENT_SECONDS` count as equal and run in their order of arrival.
         """
         return AGEING * (now - self.job.received) - max(self.seconds, MOMENT_SECONDS)
 
@@ -121,19 +121,19 @@ class Engine:
         self._readings: list[Reading] = []
         self._started = self._closing = False
         # Whether the next round is submitted.
-        self._goes_on = False
-        # That no prompt is being read on; the reply that is generated on its live cache.
+        self._is_round_due = False
+        # The checkpoints on which no prompt is being prefilled, and the reply generated on a live cache.
         self._free: Checkpoints | None = None
         self._on_live_cache: ServedReply | None = None
-        # When the first of those that the batch is to read joined it.
+        # When the first of the replies whose prompts the batch will prefill joined it.
         self._joined_at = 0.0
-        # When the last step ended, and what it took.
+        # When the last step ended, and how long it took.
         self._stepped_at = self._step_seconds = 0.0
         self._counts = dict.fromkeys(COUNTS, 0)
         self._memory_bytes = 0
-        # What a client that brings tools is told; empty where its tools are shown and its calls are read.
+        # What to tell clients that send tools; empty if the template shows tools and calls can be parsed.
         self.tools_notice = ""
-        # Whether a bug has ended it, so that nothing is replied to any more.
+        # Whether a bug has stopped the engine; it then refuses every request.
         self.failed = False
 
     def start(self) -> None:
@@ -148,11 +148,11 @@ class Engine:
         self._free = self._checkpoints
         self._replies: Replies[ServedReply] = Replies(self._checkpoints)
         if self._runtime.loaded.plans_attention:
-            # Nobody is to wait for the trial, nor for what it compiles, where that takes about a second.
+            # Run the trial and compile its kernels now, so that no request waits the second that this takes.
             tail = self._runtime.loaded.tokenizer.encode(TRIAL_TEXT, add_special_tokens=False)
             deque(self._checkpoints.prefill_tail(tail), maxlen=0)
             if not tried(self._checkpoints, tail).generates:
-                # A real prompt may tell another story.
+                # Try again with a real prompt, which may have another result.
                 self._checkpoints.in_batch.generates = None
         with suppress(TemplateRefused):
             self.tools_notice = self._runtime.tools_notice()
@@ -166,11 +166,10 @@ class Engine:
         self._started = True
 
     def submit(self, request: ReplyRequest, deliver: Deliver) -> threading.Event:
-        """Have a request replied to, from any thread. Returns at once.
+        """Queue a request, from any thread, and return at once.
 
         `deliver` is called on the engine's thread with each event, last with `ReplyDone` or an error. Setting
-        the event that is returned ends the request after its current chunk or token; what was prefilled is
-        kept.
+        the returned event ends the request after its current chunk or token; the prefilled tokens are kept.
         """
         cancelled = threading.Event()
 
@@ -178,7 +177,7 @@ class Engine:
             try:
                 deliver(event)
             except Exception:
-                # Whoever asked is gone, and no other request is to end by it.
+                # The client is gone. Its error must not end other requests.
                 logger.exception("An event could not be delivered")
                 cancelled.set()
 
@@ -187,13 +186,13 @@ class Engine:
             if self._closing:
                 raise RuntimeError
             self._waiting.append(job)
-            self._scheduler.submit(partial(self._guarded, self._go_on))
+            self._scheduler.submit(partial(self._guarded, self._round))
         except RuntimeError:
             job.deliver(self._refusal())
         return cancelled
 
     def status(self) -> Mapping[str, Any]:
-        """What was asked and reused since the start (tokens), and the bytes that it takes now."""
+        """Counts of requests and tokens since the start, and the bytes in memory and on disk now."""
         counts, running, store = dict(self._counts), self._replies, self._checkpoints.store
         readings = list(self._readings)
         begun = sum(each.checkpoints is not None for each in readings)
@@ -213,7 +212,7 @@ class Engine:
         return {**numbers, "disk_bytes": disk_bytes, "models": {self.model: numbers}}
 
     def close(self) -> str | None:
-        """End the replies and write what is to be written. Returns what went wrong there, in a sentence."""
+        """End the replies and finish writing. Returns a sentence if something could not be written."""
         self._closing = True
         for reading in list(self._readings):
             if reading.checkpoints is not None:
@@ -234,19 +233,19 @@ class Engine:
         return self._runtime.checkpoints
 
     def _has_others(self) -> bool:
-        """Whether more than one request is there. From any thread."""
+        """Whether there is more than one request, or the engine is closing. From any thread."""
         return self._closing or bool(self._waiting) or len(self._readings) + len(self._replies) > 1
 
     def _guarded(self, job: Callable[..., None], *given: Any) -> None:
-        """Run a job, and see to what follows it. Where it fails, which is a bug, nobody is left waiting."""
+        """Run a job and schedule what follows it. If it fails, which is a bug, answer every request."""
         try:
             job(*given)
             if self._closing:
                 return
             if self._replies or self._readings or self._waiting:
-                if not self._goes_on:
-                    self._goes_on = True
-                    self._scheduler.submit(partial(self._guarded, self._go_on))
+                if not self._is_round_due:
+                    self._is_round_due = True
+                    self._scheduler.submit(partial(self._guarded, self._round))
             elif self._ended:
                 self._scheduler.idle(partial(self._guarded, self._settle))
         except Exception as error:
@@ -258,7 +257,7 @@ class Engine:
         return ChatcliError(BROKEN if self.failed else ENDING)
 
     def _end_all(self, end: Callable[[ServedReply], None]) -> None:
-        """End the replies that are being generated, and refuse the requests that wait."""
+        """End the running replies and refuse the waiting requests."""
         for reading in list(self._readings):
             if reading.checkpoints is None or self.failed:
                 self._readings.remove(reading)
@@ -267,16 +266,16 @@ class Engine:
             while reading in self._readings:
                 self._read_on(reading)
         replies = list(self._replies)
-        with suppress(Exception):  # `end` says what there is to say
+        with suppress(Exception):  # `end` reports each reply's outcome
             self._replies.close()
         for reply in replies:
             end(reply)
         while self._waiting:
             self._waiting.popleft().deliver(self._refusal())
 
-    def _go_on(self) -> None:
-        """A round: render a request, read a piece of one prompt or of several, generate tokens."""
-        self._goes_on = False
+    def _round(self) -> None:
+        """Render a request, prefill a piece of one prompt or of several, generate tokens."""
+        self._is_round_due = False
         if self._closing:
             self._end_all(self._end)
             return
@@ -302,7 +301,7 @@ class Engine:
             self._step()
 
     def _next_reading(self) -> Reading | None:
-        """Whose prompt is read on: the most urgent one that has room, if one is not within a chunk."""
+        """The reading to advance: one within a chunk, else the most urgent one that fits."""
         begun = [each for each in self._readings if each.checkpoints is not None]
         most = MAX_TAKING_TURNS if self._checkpoints.in_batch.generates is False else MAX_SEQUENCES
         has_room = len(begun) < MAX_BEING_READ and len(self._replies) + len(begun) < most
@@ -319,7 +318,7 @@ class Engine:
         return None
 
     def _has_memory_for(self, tokens: int) -> bool:
-        """Whether another live cache of so many tokens fits beside what there is."""
+        """Whether another live cache of `tokens` tokens fits in memory."""
         limit = self._checkpoints.memory
         if not isinstance(limit, MemoryLimit):
             return True
@@ -327,7 +326,7 @@ class Engine:
         return self._checkpoints.memory_bytes() + more <= limit.max_bytes
 
     def _read_on(self, reading: Reading) -> None:
-        """One step of a reading, which may be its last."""
+        """Run one step of a reading, which may be its last."""
         job = reading.job
         if reading.checkpoints is not None:
             reading.checkpoints.others = self._others_wait()
@@ -341,20 +340,20 @@ class Engine:
         except ChatcliError as error:
             job.deliver(error)
         except Exception:
-            # One request's failure is not the others'.
+            # One request's failure must not end the others.
             logger.exception("A request failed")
             job.deliver(ChatcliError(BROKEN))
         self._readings.remove(reading)
         free = [each for each in (self._free, reading.checkpoints) if each is not None]
         if len(free) > 1:
-            # What took longer to compute stays.
+            # Keep the longer cache, which took longer to compute.
             free.sort(key=lambda each: each.live.position.end)
             free.pop(0).retire()
         if free:
             self._free = self._runtime.checkpoints = free[0]
 
     def _read(self, reading: Reading) -> Iterator[None]:
-        """A request's way to its reply: render, and then, when it is chosen, prefill and generate."""
+        """The steps of a request: render its prompt; once it is chosen, prefill and generate."""
         job = reading.job
         if job.cancelled.is_set():
             job.deliver(ReplyDone(TurnRecord("", 0)))
@@ -369,7 +368,7 @@ class Engine:
             tokens = self._prompts.count(context, request)
             job.deliver(ReplyDone(TurnRecord("", 0, finish_reason="stop", prompt_tokens=tokens)))
             return
-        self._ended.gone_on(context.conversation)
+        self._ended.forget_continued(context.conversation)
         check_logit_bias(context.checkpoints.loaded.tokenizer, request.sampling)
         if request.answer is not None:
             structured.check(context.checkpoints.loaded.tokenizer, request.answer)
@@ -423,7 +422,7 @@ class Engine:
         if job.cancelled.is_set():
             self._end(reply)
         elif context.sampling.max_tokens == 0:
-            # The prompt is read for a request that comes later.
+            # The prompt is prefilled for a later request.
             record.checkpoint_bytes += checkpoints.hand_over()
             record.finish_reason = "length"
             job.deliver(ReplyDone(record))
@@ -431,7 +430,7 @@ class Engine:
             yield from self._generate(reply)
 
     def _begin(self, reading: Reading) -> Checkpoints:
-        """Give a reading a live cache: the free one, or another beside one that is in use."""
+        """Give a reading a live cache: the free one, or a new one beside those in use."""
         if (own := self._free) is None:
             own = next(each.checkpoints for each in reversed(self._readings) if each.checkpoints).beside()
         elif self._on_live_cache is not None and self._on_live_cache.context.checkpoints is own:
@@ -442,13 +441,13 @@ class Engine:
         return own
 
     def _seconds(self, tokens: int) -> float:
-        """About what it takes to read so many tokens alone."""
+        """An estimate of the time to prefill `tokens` tokens alone."""
         return tokens * self._checkpoints.live.speed.seconds_per_token
 
     def _for_reading_together(self, context: TurnContext, prompt: Prompt) -> Prompt:
-        """The prompt with what is new in it as a tail, if that is read in a moment beside others.
+        """The prompt with its new part as the tail, if that is short enough to prefill with other prompts.
 
-        What came before the last message is kept as always: other requests begin with it.
+        The part before the last message is still stored, because other requests begin with it.
         """
         checkpoints, path = context.checkpoints, prompt.path
         if not (checkpoints.in_batch.reads and self._has_others()):
@@ -461,7 +460,7 @@ class Engine:
         return shorter if is_quick and fitting(checkpoints, prompt)[0] > 1 else prompt
 
     def _generate(self, reply: ServedReply) -> Iterator[None]:
-        """Have a reply generated: on the live cache if it is alone, else in the batch, else in turns."""
+        """Start generating a reply: on the live cache if it is alone, else in the batch, else in turns."""
         checkpoints, prompt = reply.context.checkpoints, reply.prompt
         request = replace(reply.request(), likeliest=reply.asked.top_logprobs or 0)
         is_long = self._seconds(len(prompt.tail)) > MOMENT_SECONDS
@@ -498,27 +497,27 @@ class Engine:
                     elif token.finish_reason is None:
                         return
 
-        # Its first token is taken at once: another request may take the live cache before the next.
+        # Take its first token now: another request may take the live cache before the next step.
         self._replies.take_turns(reply, alone())
         self._on_live_cache = reply
         self._end_those(self._replies.step_of(reply))
 
     def _is_over(self, job: Job) -> bool:
-        """Whether a prompt need not be rendered any more. The running replies get their tokens meanwhile."""
+        """Whether to stop rendering a prompt. Also steps the running replies while it renders."""
         if self._step_is_due():
             self._step()
         return self._closing or job.cancelled.is_set()
 
     def _step_is_due(self) -> bool:
-        """Whether the running replies have waited as long as a step takes: half of the time is theirs."""
+        """Whether the running replies have waited as long as a step takes: they get half of the time."""
         return self._replies.generating > 0 and time.perf_counter() - self._stepped_at >= self._step_seconds
 
     def _others_wait(self) -> Signal | None:
-        """What ends a piece of a prefill between layers, if there are running replies."""
+        """The signal that interrupts a prefill between layers, if replies are running."""
         return Signal(self._step_is_due) if self._replies.generating else None
 
     def _step(self) -> None:
-        """A token of each reply that is being generated."""
+        """Generate a token of each running reply."""
         began = time.perf_counter()
         self._end_those(self._replies.step())
         self._stepped_at = time.perf_counter()
@@ -540,7 +539,7 @@ class Engine:
         reply.deliver(error)
 
     def _end(self, reply: ServedReply) -> None:
-        """Deliver the end of a reply, which is known from now on as the client will send it back."""
+        """Deliver the end of a reply, and remember the reply as the client will send it back."""
         try:
             reply.finish()
             self._counts["generated_tokens"] += reply.record.generated_tokens
@@ -550,6 +549,6 @@ class Engine:
             self._fail(reply, error)
 
     def _settle(self, stop: threading.Event) -> None:
-        """Settle the newest reply, until somebody asks: it is the likeliest to go on."""
+        """Settle the newest reply, the likeliest to be continued, until a request comes."""
         if not (stop.wait(QUIET_SECONDS) or self._replies or self._readings) and self._ended:
             self._counts["settled_tokens"] += self._ended.settle_newest(self._checkpoints, stop)

@@ -38,9 +38,9 @@ class KeptConversations:
         record: ReplyRecord,
         response_id: str | None = None,
     ) -> None:
-        """Save the path to a reply: in the session that has its beginning, as a branch, or in a new one.
+        """Save the path to a reply: in the session that has its beginning, or in a new one.
 
-        With a `response_id`, `history` finds it again.
+        `history` finds the reply by its `response_id`, if given.
         """
         path = [entry for entry in conversation.path(reply.id) if entry.message.role != "system"]
         path[-1] = replace(reply, message=replace(reply.message, thinking=thinking), record=record)
@@ -65,7 +65,7 @@ class KeptConversations:
                     kept_as = session.conversation.head
                     self._conversations.remember(response_id, {}, session=session.name, kept_as=kept_as)
         except ChatcliError as error:
-            # A session's name is the first words of its conversation.
+            # The error may quote the session's name, which is the conversation's first words: do not log it.
             logger.warning("A conversation is not kept: %s", without_quoted(str(error)))
 
     def history(self, response_id: str) -> list[Message]:
@@ -74,13 +74,13 @@ class KeptConversations:
         name, identifier = facts.get("session", ""), facts.get("kept_as")
         with suppress(SessionError, BadName, FolderError):
             if identifier is not None:
-                # It may have been renamed.
+                # The session may have been renamed.
                 name = name if self._folder.exists(name) else self._folder.holding(identifier) or name
                 conversation = self._folder.read(self._folder.exact(name)).conversation
                 if identifier in conversation.entries:
                     path = [entry.message for entry in conversation.path(identifier)]
                     return [each if each.tool_calls else replace(each, thinking="") for each in path]
-        raise BadRequest(f"previous_response_id: {response_id} is not kept here (any more).", PREVIOUS)
+        raise BadRequest(f"previous_response_id: {response_id} is not kept on this server.", PREVIOUS)
 
     def note(self, reply: Entry, record: ReplyRecord) -> None:
         """Add numbers to a saved reply, unless a shell has its session open and settles it itself."""
@@ -96,7 +96,7 @@ class KeptConversations:
 
     @contextmanager
     def _session(self, conversation: Conversation, path: list[Entry]) -> Iterator[tuple[SessionFile, int]]:
-        """The session that a path continues, its head there, and how much of the path it has.
+        """The session that a path continues, its head moved there, and how many entries of the path it has.
 
         Raises `ChatcliError` if it cannot be written.
         """

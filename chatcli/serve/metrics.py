@@ -1,4 +1,4 @@
-"""What `/metrics` tells Prometheus: the engine's counts, and how long clients wait for their first token."""
+"""Prometheus metrics for `/metrics`: the engine's counts and the time to first token."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from prometheus_client.registry import Collector
 
 from chatcli.events import TurnRecord
 
-# The keys of `Backend.status`, with a metric's name where it has another one, and its help.
+# The keys of `Backend.status`, each with its metric's name and help.
 COUNTERS = {
-    "requests": ("requests", "Requests that were answered"),
-    "hits": ("hits", "Requests of which a beginning was reused"),
+    "requests": ("requests", "Requests answered"),
+    "hits": ("hits", "Requests that reused part of their prompt from a checkpoint"),
     "prompt_tokens": ("prompt_tokens", "Prompt tokens"),
     "reused_tokens": ("reused_tokens", "Prompt tokens from a checkpoint"),
-    "prefilled_tokens": ("prefilled_tokens", "Prompt tokens that were run while a client waited"),
-    "settled_tokens": ("settled_tokens", "Tokens that were run while nobody waited"),
+    "prefilled_tokens": ("prefilled_tokens", "Prompt tokens prefilled while a client waited"),
+    "settled_tokens": ("settled_tokens", "Tokens prefilled while no client waited"),
     "generated_tokens": ("generated_tokens", "Generated tokens"),
 }
 GAUGES = {
-    "active": ("active_requests", "Requests that are being answered"),
-    "queued": ("queued_requests", "Requests that wait"),
+    "active": ("active_requests", "Requests being answered"),
+    "queued": ("queued_requests", "Requests waiting"),
     "memory_bytes": ("memory_bytes", "Memory in use"),
     "disk_bytes": ("disk_bytes", "Size of the sessions folder"),
 }
@@ -31,7 +31,7 @@ SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
 class EngineCollector(Collector):
-    """The engine's numbers at the time they are asked for."""
+    """Reads the engine's numbers at each scrape."""
 
     def __init__(self, status: Callable[[], Mapping[str, Any]]) -> None:
         self._status = status
@@ -45,15 +45,15 @@ class EngineCollector(Collector):
 
 
 class Metrics:
-    """A registry of its own: a process may have several servers."""
+    """A server's own registry, because a process may have several servers."""
 
     def __init__(self, status: Callable[[], Mapping[str, Any]]) -> None:
-        """`status` is the engine's, and has nothing while the model loads."""
+        """`status` is the engine's; it returns no numbers while the model loads."""
         self._registry = CollectorRegistry()
         self._registry.register(EngineCollector(status))
         self._first_token = Histogram(
             "chatcli_time_to_first_token_seconds",
-            "From a request to its first token.",
+            "Time from a request to its first token.",
             buckets=SECONDS,
             registry=self._registry,
         )

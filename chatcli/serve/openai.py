@@ -77,7 +77,7 @@ class Completion(Exchange):
     """`POST /v1/completions`: continues a prompt without a chat template."""
 
     object, prefix = "text_completion", "cmpl"
-    # Whether what the model thinks is a part of the text.
+    # Whether thinking is part of the text.
     counts_thinking = True
     chunk_object = object
 
@@ -167,9 +167,9 @@ class Completion(Exchange):
         return {"text": thinking + text}
 
     def _tokens_of(self, text: str, *, thinking: bool = False) -> Sequence[TokenLogprob]:
-        """The tokens that a piece of text is of. Markers and what else has no text of its own are left out.
+        """The tokens of a piece of text, without markers and other tokens that have no text.
 
-        Tokens precede their text, which may come later: what looks like a marker's beginning is held back.
+        Tokens arrive before their text, which is held back while it may be the start of a marker.
         """
         if thinking and not self.counts_thinking:
             self._pending = []

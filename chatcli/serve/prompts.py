@@ -22,12 +22,12 @@ from chatcli.store.sessions.log import SessionLog
 from chatcli.store.sessions.transcript import Transcript
 from chatcli.turn.prompt import Prompt, TurnContext, begun, history, render, room_left
 
-# A text with more letters than so many for each token of the context is counted before it is rendered, in
-# pieces: it is hardly ever one that fits, and tokenizing it whole cannot be stopped.
+# A text with more than `LETTERS_PER_TOKEN` letters for each token of the context rarely fits. Its tokens are
+# counted in pieces before it is rendered, because tokenizing it whole cannot be interrupted.
 LETTERS_PER_TOKEN, PIECE_LETTERS = 8, 1 << 16
-# So much of what a template may leave out is always taken.
+# Fields that a template may leave out are accepted up to this length in any case.
 MIN_UNSHOWN_LETTERS = 1 << 20
-# Of images that the model cannot be shown, how many are remembered.
+# How many images that the model cannot see are remembered.
 MAX_REMEMBERED = 256
 
 logger = logging.getLogger("chatcli.serve")
@@ -35,31 +35,31 @@ logger = logging.getLogger("chatcli.serve")
 
 @dataclass(frozen=True)
 class Signal:
-    """A stop signal that follows from something else."""
+    """A stop signal that is computed."""
 
     is_set: Callable[[], bool]
 
 
 class PromptRenderer:
-    """Renders requests for a loaded model; it remembers what was refused, and what the log has said."""
+    """Renders requests for a loaded model; remembers refused images and logged warnings."""
 
     def __init__(
         self, settings: Settings, runtime: Runtime, conversations: Conversations, model: str
     ) -> None:
-        """`model` is the name that the conversations' records have."""
+        """`model` is the model's name in the conversations' records."""
         self._settings, self._runtime = settings, runtime
         self._conversations, self._model = conversations, model
-        # The messages that were refused for an image, by their length and a hash of their text, and the
-        # images of which the log has said that they are not shown.
+        # The length and a digest of each message refused for an image, and the images already logged as not
+        # shown.
         self._refused: deque[tuple[int, str]] = deque(maxlen=MAX_REMEMBERED)
         self._said_unseen: deque[str] = deque(maxlen=MAX_REMEMBERED)
-        # What the log has said of the chat template.
+        # The notes on the chat template that are already logged.
         self._said: set[str] = set()
 
     def checked(self, request: ReplyRequest, is_over: Callable[[], bool]) -> ReplyRequest:
-        """The request with notes for images that the model cannot be shown.
+        """The request with notes in place of images that the model cannot see.
 
-        `is_over` is asked now and then whether to stop; other work may be done there. Raises `UsageError`,
+        `is_over` is called now and then to ask whether to stop, and may do other work. Raises `UsageError`,
         `ContextFull`, `ImagesRefused` and `NotAnImage`.
         """
         if request.prompt is None and all(each.role == "system" for each in request.messages):
@@ -68,19 +68,19 @@ class PromptRenderer:
         return self._with_notes(request)
 
     def context(self, request: ReplyRequest, is_over: Callable[[], bool]) -> TurnContext:
-        """What a turn of the request's conversation runs on; its head is what is asked."""
+        """The context of a turn whose conversation ends with the message to reply to."""
         think = self._settings.think if request.think is None else request.think
         session = SessionLog(Transcript("", self._conversations.conversation(request, self._model)))
         session.is_private = request.private
         return self._runtime.turn_context(session, think, Signal(is_over))
 
     def keeping(self, context: TurnContext, request: ReplyRequest) -> AbstractContextManager[None]:
-        """Keep the request's images until its prompt is read."""
+        """Keep the request's images until its prompt is prefilled."""
         loaded = self._runtime.loaded
         return vision.keeping(loaded.vision, request.images, loaded.name, context.session.held_images)
 
     def count(self, context: TurnContext, request: ReplyRequest) -> int:
-        """The prompt's tokens, also of one that does not fit. Raises `TemplateRefused`."""
+        """The number of the prompt's tokens, even if it does not fit. Raises `TemplateRefused`."""
         with self.keeping(context, request):
             tokens = len(context.template.prompt(history(context, _question(context))))
         return tokens + (len(context.template.encode(request.beginning.content)) if request.beginning else 0)
@@ -135,7 +135,7 @@ class PromptRenderer:
         return replace(request, messages=tuple(messages), images=images)
 
     def _was_refused(self, content: str) -> bool:
-        """Whether a message continues one refused for its image; else it counts as refused from now."""
+        """Whether a message continues one refused for its image; if not, remember it as refused."""
         for length, digest in self._refused:
             if length < len(content) and _digest(content[:length]) == digest:
                 return True
@@ -143,10 +143,10 @@ class PromptRenderer:
         return False
 
     def _check_length(self, request: ReplyRequest, is_over: Callable[[], bool]) -> None:
-        """Raises `ContextFull` if that is clear before the template or the tokenizer gets the texts."""
+        """Raise `ContextFull` if the texts are clearly too long, before the template renders them."""
         loaded = self._runtime.loaded
         texts = [request.prompt or "", *(json.dumps(tool, ensure_ascii=False) for tool in request.tools)]
-        # Other input of the template, of which it may show all or nothing.
+        # The template's other input, which it may leave out.
         others = [request.effort or "", json.dumps(dict(request.arguments), ensure_ascii=False)]
         for message in request.messages:
             texts.append(message.content)
@@ -159,7 +159,7 @@ class PromptRenderer:
             raise ContextFull(
                 f"The thinking, ids and template arguments of this request have {unshown:,} letters: more "
                 f"than the model's context of {loaded.context:,} tokens holds.",
-                "Leave out earlier thinking.",
+                "Send less of the earlier thinking.",
             )
         if sum(map(len, texts)) <= LETTERS_PER_TOKEN * loaded.context:
             return

@@ -19,16 +19,16 @@ class ReplyRequest:
     """A client's request.
 
     `messages` begin with the system prompt, if any, and end with a user message or a tool result. `beginning`
-    is what there is of the reply, which goes on from there. `tools` are in the format of chat templates,
+    is the start of the reply, which the model continues. `tools` are in the format of chat templates,
     `{"type": "function", "function": {"name", "description", "parameters"}}`. A `prompt` replaces both and is
     continued without a template. `images` are those that messages name by hash; the hashes `brought` belong
     to the last message. `sampling` has only the request's own settings; the server and the model supply the
     rest. `think` and `effort` None leave the template's default; `arguments` are further template variables.
-    Each token comes with the `top_logprobs` likeliest tokens; None means no logprobs at all. `answer` binds
-    the answer; None: it is free. `one_call`: the reply ends after its first call. It is kept as
-    `response_id`, and `messages` come after those up to the response `previous`. `count_only` runs nothing:
-    `ReplyDone` has the prompt's tokens.
-    Nothing of a `private` request goes to disk or into the log.
+    Each token comes with the `top_logprobs` likeliest tokens; None means no logprobs at all. `answer`
+    constrains the answer; None leaves it free. With `one_call`, the reply ends after its first call. The
+    reply is kept as `response_id`. `messages` follow those up to the response `previous`, if given. With
+    `count_only` nothing is run: `ReplyDone` has the number of the prompt's tokens. Nothing of a `private`
+    request goes to disk or into the log.
     """
 
     messages: tuple[Message, ...] = ()

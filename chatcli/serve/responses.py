@@ -43,7 +43,7 @@ WRAPPERS = ("action", "operation", "arguments")
 # Items that configure the server and are not part of the conversation.
 NOT_MESSAGES = ("mcp_list_tools", "additional_tools", "configuration_update")
 UNREADABLE = "[Earlier messages were compacted into a summary that only OpenAI can decrypt.]"
-# How much of them is remembered.
+# The total length of the items remembered.
 MAX_ITEM_LETTERS = 1 << 25
 # Request fields that the response repeats, and their defaults.
 REPEATED: Json = {
@@ -97,7 +97,7 @@ class Items:
             return item
         known = self._items.get(item.need("id", str))
         if known is None:
-            raise item.wrong("id", "refers to an item that is not known: send it whole, with store false")
+            raise item.wrong("id", "refers to an unknown item: send the whole item, with store false")
         return Fields(known, item.path)
 
 

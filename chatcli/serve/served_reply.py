@@ -1,4 +1,4 @@
-"""A reply that a server generates: its tokens become events, which are delivered as they come."""
+"""A reply that a server generates; delivers its tokens as events."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ServedReply(BatchReply):
 
     @property
     def has_its_call(self) -> bool:
-        """Whether it has the one call that was asked for."""
+        """Whether it has a call and the request allows only one."""
         return self.asked.one_call and bool(self.calls)
 
     def _spelled(self, token: int, added: str) -> str:
-        """A token's bytes as text; `added` is what it has added to the reply."""
+        """A token's bytes as text; `added` is the text that it added to the reply."""
         tokenizer = self.context.checkpoints.loaded.tokenizer
         if self.spell is None:
             self.spell = token_bytes.speller(tokenizer)
@@ -61,11 +61,11 @@ class ServedReply(BatchReply):
                     self.deliver(CallsMade(tuple(called)))
 
     def _free_id(self, written: str) -> str:
-        """The id that the model wrote for a call, which its template may show; else a new one."""
+        """The id that the model wrote for a call, since templates may show it; a new one if none or taken."""
         taken = {call.id for message in self.asked.messages for call in message.tool_calls}
         return written if written and written not in taken.union(self.calls) else new_call_id()
 
 
 def new_call_id() -> str:
-    """Nine letters and digits: Mistral's templates take no other id."""
+    """Nine letters and digits: Mistral's templates accept nothing else."""
     return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(9))

@@ -25,7 +25,7 @@ MAX_JSON_VALUES = 1 << 19
 VALUE_STARTS = (b",", b"[", b"{")
 # A JSON string, even if unterminated. Possessive, so it never backtracks.
 JSON_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-# Fields that change no answer: what they are for is elsewhere, or always done.
+# Fields that change no answer here, or whose effect another field or this server's defaults provide.
 NO_EFFECT = {
     *("model", "user", "metadata", "client_metadata", "store", "service_tier", "safety_identifier"),
     *("prompt_cache_key", "prompt_cache_retention", "cache_control", "include", "betas", "inference_geo"),
@@ -169,7 +169,7 @@ def parse(body: bytes | bytearray) -> Fields:
 
 
 class Body(dict[str, Any]):
-    """A request's fields. `read` are those that were asked for."""
+    """A request's fields. `read` holds the keys that were looked up."""
 
     def __init__(self, values: Json) -> None:
         super().__init__(values)
@@ -180,7 +180,7 @@ class Body(dict[str, Any]):
         return super().get(key, default)
 
     def unread(self) -> list[str]:
-        """The names of fields that were given and not read, and may change an answer elsewhere."""
+        """The fields that were sent but never read, and that other servers may act on."""
         unread = self.keys() - self.read - NO_EFFECT
         return sorted(key for key in unread if self[key] is not None and FIELD_NAME.fullmatch(key))
 
