@@ -1,4 +1,4 @@
-"""Several sequences that read and generate together, in mlx-lm's batches, each from a cache of its own."""
+"""Prefill and generation of several sequences at once, in mlx-lm's batches, each from its own cache."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
 from chatcli.threads.mlx_thread import StopSignal
 
-# As many as mlx-lm's server generates at once. Each step reads the weights once, but every cache.
+# As many as mlx-lm's server generates at once. Each step loads the weights once, but every sequence's cache.
 MAX_SEQUENCES = 32
-# How many copies of a sequence's cache there may be at a time while it is merged into the batch.
+# The most copies of a sequence's cache that exist at once while it is merged into the batch.
 MERGE_COPIES = 3
-# Where attention is planned for each pair of lengths, prompts that are read together, and the rows before
-# them, are padded to multiples of these.
+# If MLX plans attention for each pair of lengths, prompts that are prefilled together, and the cached rows
+# before them, are padded to multiples of these, so that few plans are needed.
 PADDED_TOKENS, PADDED_ROWS = 32, 256
-# After so many steps MLX's spare buffers are freed, as mlx-lm does.
+# MLX's cache of freed buffers is cleared after this many steps, as in mlx-lm.
 CLEAR_STEPS = 512
-# A trial's steps, how many tokens its second prompt is longer, and how long the third prompt is: longer
-# than any n-gram that a model keeps, or mlx-lm cannot merge the caches.
+# A trial's steps, how many tokens longer its second prompt is, and its third prompt's length: longer than any
+# n-gram that a model keeps, or mlx-lm cannot merge the caches.
 TRIAL_STEPS, TRIAL_LONGER, TRIAL_SHORT = 8, 5, 8
-# The mean difference that rounding may make: a part of the standard deviation, at least so many epsilons.
+# The largest mean difference attributed to rounding: this fraction of the standard deviation, or this many
+# epsilons if that is more.
 TOLERANCE, TOLERANCE_EPSILONS = 1e-3, 8
-# What MLX and mlx-lm raise where a model's code cannot run batches.
+# What MLX and mlx-lm raise if a model's code cannot run batches.
 NOT_BATCHABLE = (
     ValueError,
     TypeError,
@@ -59,7 +60,7 @@ NOT_BATCHABLE = (
 def max_sequences(cache: PromptCache, allowed_bytes: int | None = None) -> int:
     """How many sequences that begin with this cache fit in memory, 1 to `MAX_SEQUENCES`.
 
-    `allowed_bytes` may be taken in all; None: what the device has.
+    `allowed_bytes` limits the process's total; None: only the device's memory does.
     """
     limits = [limit for limit in (device.room(), allowed_bytes) if limit is not None]
     if not limits:
@@ -70,7 +71,7 @@ def max_sequences(cache: PromptCache, allowed_bytes: int | None = None) -> int:
 
 @dataclass
 class _Sequence:
-    """One reply so far: its text, its tokens, and when the first of them came."""
+    """A reply so far: its text, its number of tokens, and the time of the first."""
 
     detokenizer: Any
     likeliest: int = 0
@@ -87,7 +88,7 @@ class _Sequence:
 
 @dataclass(frozen=True)
 class _Joining:
-    """A sequence whose last `tokens` are still to be read; the cache has those `before` of its tail."""
+    """A sequence whose last `tokens` must still be prefilled; its cache has the tokens `before` them."""
 
     number: int
     cache: PromptCache
@@ -100,10 +101,10 @@ class _Joining:
 
 @dataclass
 class Batch:
-    """Sequences that generate together. One may join at any time; one that ends leaves.
+    """Sequences that generate together. A sequence may join at any time, and leaves when it ends.
 
-    `reads_together`: this model's code reads prompts of several lengths in one pass; otherwise each is read
-    alone, and joins with its last token.
+    `reads_together`: this model's code can prefill prompts of different lengths in one pass. If not, each is
+    prefilled alone, and joins with its last token.
     """
 
     loaded: LoadedModel
@@ -124,7 +125,7 @@ class Batch:
         Returns the sequence's number.
         """
         tail, sampling = list(request.tail), request.sampling
-        # Images stand as numbers below zero, and are embedded where a prompt is read alone.
+        # Images are tokens below zero; only a prompt that is prefilled alone can embed them.
         own = len(tail) if self.reads_together and min(tail) >= 0 else 1
         if own < len(tail):
             _prefill_all_but_last(self.loaded, cache, tail)
@@ -144,10 +145,10 @@ class Batch:
         return self._numbers
 
     def read(self, others: StopSignal | None = None) -> Iterator[int]:
-        """Run what the sequences that were added since the last call begin with, all in one pass.
+        """Prefill the sequences that were added since the last call, all in one pass.
 
-        Between layers it yields 0 while `others` is set, which want a step of those that generate. An error
-        ends the sequences that are read; the others go on.
+        While `others` is set it yields 0 between layers, so that the running sequences can step. An error
+        ends only the sequences that are being prefilled.
         """
         joining, self._joining = self._joining, []
         if not joining:
@@ -168,7 +169,7 @@ class Batch:
                 self._generating.extend(prompts.generate(last))
 
     def step(self) -> list[tuple[int, Token]]:
-        """One more token of each sequence that was read, with its number; none if there are none."""
+        """Generate a token of each prefilled sequence; returns them with the sequences' numbers."""
         with device.explained(), mx.stream(generation_stream):
             responses = self._generating.next()
         tokens = [self._token(response) for response in responses]
@@ -180,12 +181,12 @@ class Batch:
 
     @property
     def joining(self) -> int:
-        """How many sequences wait for the next `read`."""
+        """The number of sequences that wait for the next `read`."""
         return len(self._joining)
 
     @property
     def generating(self) -> int:
-        """How many sequences get a token with each step."""
+        """The number of sequences that get a token from each step."""
         return len(self._generating)
 
     def _token(self, response: Any) -> tuple[int, Token]:
@@ -205,7 +206,7 @@ class Batch:
         return number in self._sequences
 
     def drop(self, number: int) -> None:
-        """Give up a sequence, unless it has ended. One that is being read leaves after that."""
+        """Drop a sequence, unless it has ended. One that is being prefilled leaves after the prefill."""
         if self._sequences.pop(number, None) is None:
             return
         self._joining = [each for each in self._joining if each.number != number]
@@ -215,12 +216,12 @@ class Batch:
                 self._generating.filter(kept)
 
     def close(self) -> None:
-        """Give up the sequences that have not ended."""
+        """Drop the sequences that have not ended."""
         for number in list(self._sequences):
             self.drop(number)
 
     def _sampler(self, sampling: Sampling) -> Sampler:
-        """The same one for all that sample alike, which mlx-lm then samples at once."""
+        """A sampler shared by sequences with equal settings, which mlx-lm then samples in one call."""
         if sampling not in self._samplers:
             self._samplers[sampling] = sampler_for(self.loaded.tokenizer, sampling)
         sampler = self._samplers[sampling]
@@ -251,7 +252,7 @@ def _prompts(loaded: LoadedModel, joining: Sequence[_Joining], stop: StopSequenc
 
 
 def _pad_rows(part: BatchKVCache, count: int) -> None:
-    """Move the rows of a merged cache to the right. The mask hides what is before them."""
+    """Shift the rows of a merged cache to the right. The mask hides the padding before them."""
     widths = [(0, 0), (0, 0), (count, 0), (0, 0)]
     keys, values, offset, left_padding, end = part.state
     part.state = mx.pad(keys, widths), mx.pad(values, widths), offset, left_padding + count, end + count
@@ -263,9 +264,9 @@ def _read_together(
     tokens: Sequence[Sequence[int]],
     others: StopSignal | None = None,
 ) -> Iterator[int]:
-    """`PromptProcessingBatch.prompt` with places to stop, and lengths of which there are few.
+    """`PromptProcessingBatch.prompt` with places to stop, and with padded lengths that need few plans.
 
-    Shorter prompts are padded on the right, and the caches then moved to the right, as mlx-lm does.
+    Pads shorter prompts on the right, then shifts the caches to the right, as mlx-lm does.
     """
     lengths = [len(each) for each in tokens]
     longest = max(lengths)
@@ -295,21 +296,21 @@ def _read_together(
         mx.eval([part.state for part in prompts.prompt_cache])
 
 
-# The likeliest token of each step, and the logprobs that it was chosen by.
+# The likeliest token of each step, and the logprobs it was chosen from.
 Steps = list[tuple[int, mx.array]]
 
 
 def is_exact(
     loaded: LoadedModel, cache: PromptCache, tail: Sequence[int], *, reads_together: bool = True
 ) -> bool:
-    """Whether this model generates the same in a batch as alone, which not every architecture's code does.
+    """Whether this model generates the same in a batch as alone: not every architecture's code does.
 
-    A few tokens are generated both ways after `cache` and `tail`, beside a sequence that has one token left
-    to read, and a short one. `reads_together` as in `Batch`.
+    Generates a few tokens both ways after `cache` and `tail`, together with a sequence that has a single
+    token to prefill and with a short one. `reads_together` is as in `Batch`.
     """
     if not prompt_cache.can_merge(cache):
         return False
-    # A trial only: images may stand as tokens that no conversation has.
+    # This is only a trial, so any token may stand for an image.
     tail = embeddings.vocabulary_tokens(loaded, tail)
     longer = [*tail, *islice(cycle(tail), TRIAL_LONGER)]
     short = prompt_cache.new(loaded.model, loaded.model_options), [tail[0]] * TRIAL_SHORT
@@ -357,7 +358,7 @@ def _generate_batched(
 
 
 def _differ_by_rounding(batched: Steps, alone: Steps) -> bool:
-    """Whether the logprobs differ by rounding only, up to where another token was chosen."""
+    """Whether the logprobs differ only by rounding, up to the first step that chose another token."""
     for (token, logprobs), (expected_token, expected) in zip(batched, alone, strict=True):
         exact = expected.astype(mx.float32)
         difference = mx.mean(mx.abs(logprobs.astype(mx.float32) - exact))

@@ -1,10 +1,9 @@
-"""Generation by guessing and checking: one pass of the model runs the next token and guesses of what follows.
+"""Speculative generation: one pass of the model runs the next token and guesses of the tokens after it.
 
-Each position's token is chosen as without a guess, by the same processors and sampler and from the same
-random state, and a guess is right as long as it equals what was chosen. So the model's distribution is kept
-exactly, and a reply does not depend on what was guessed, but for what rounding does to a pass of several
-tokens. (Speculative decoding is Leviathan et al.'s and Chen et al.'s; their guesses are drawn by chance, so
-they have to reject by chance.)
+Each token is sampled as without guesses: by the same processors and sampler, from the same random state. A
+guess is accepted if it equals the sampled token. So the model's distribution is exact, and guesses do not
+change a reply, except through the rounding of a pass of several tokens. (Speculative decoding is Leviathan et
+al.'s and Chen et al.'s; they sample their guesses, and therefore need rejection sampling.)
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.threads.mlx_thread import StopSignal
 
-# MLX's cache of freed buffers is emptied after so many tokens, as mlx-lm does.
+# MLX's cache of freed buffers is cleared after this many tokens, as in mlx-lm.
 CLEAR_AFTER = 256
 # Passes are measured so often at most, until so many seconds are over; of one token, so many in a row.
 ROUNDS, ENOUGH, CHAIN = 5, 0.25, 4
@@ -50,28 +49,28 @@ LINEAR = 1.7
 
 
 class Guesser(Protocol):
-    """Guesses a reply's next tokens. `is_draft`: it is a draft model."""
+    """Guesses a reply's next tokens. `is_draft`: whether it is a draft model."""
 
     is_draft: bool
 
     def begin(self, prompt: Sequence[int], elsewhere: Sequence[str], measure: Measure) -> None:
         """A reply to this prompt begins: its first token is being computed.
 
-        The texts of `elsewhere` were said in the conversation, but are not in the prompt. `measure` measures
-        what passes cost, whenever it is called until the reply ends.
+        The texts of `elsewhere` belong to the conversation, but not to the prompt. `measure` measures the
+        cost of passes; it may be called until the reply ends.
         """
 
     def waits(self) -> bool:
         """Whether the next token should be known before the model is run on it, to guess those after it."""
 
     def guess(self, most: int, waiting: int, *, is_rerun: bool) -> list[int]:
-        """At most `most` next tokens, to be run with the `waiting` ones that are known; none: not worth it.
+        """Guess at most `most` tokens, to run with the `waiting` known ones; none if guessing does not pay.
 
-        `is_rerun`: if something is wrong, what was right is run again in the next pass.
+        `is_rerun`: after a wrong guess, the accepted ones are run again in the next pass.
         """
 
     def took(self, tokens: Sequence[int]) -> None:
-        """The reply's next tokens, those that were guessed among them."""
+        """The reply's next tokens, including accepted guesses."""
 
     def finish(self) -> None:
         """The reply has ended."""
@@ -85,14 +84,14 @@ def decode(
     cancelled: StopSignal,
     log: RowLog,
 ) -> Iterator[Token]:
-    """As `generate`, with guesses. While nothing is guessed a token's pass is begun before it is known."""
+    """As `generate`, with guesses. Without a guess, a token's pass starts before the token is known."""
     with device.explained(), wired_limit(loaded.model, [generation_stream]):
         passes, chooser = _Passes(loaded, cache, request, log), _Chooser(loaded, request)
         tail, most = passes.prefill(request.tail), max_tokens(request.sampling, request.room)
         reply = _Reply(loaded, request, most)
         # Known tokens that the cache lacks, and those that the processors have not seen.
         waiting, unseen = tail[-1:], mx.array(tail)
-        # A token that is being computed, with its logprobs; the cache has all before it.
+        # A token being computed, with its logprobs; the cache has all tokens before it.
         flight: tuple[Any, Any] | None = None
         is_done = False
         while not is_done:
@@ -145,9 +144,9 @@ def decode(
 
 
 class _Passes:
-    """Runs the model on the live cache, and keeps what `generate` keeps: windows' rows and the last states.
+    """Runs the model on the live cache, and logs what `generate` logs: windows' rows and the last states.
 
-    What was run counts once it is to stay: `hold` says so.
+    Tokens that were run count only after `hold`, when they can no longer be taken back.
     """
 
     def __init__(
@@ -157,9 +156,9 @@ class _Passes:
         self.stateful = prompt_cache.is_stateful(cache)
         self._held, self._unlogged = len(request.prefix), 0
         self._room = request.room
-        # On the CPU what other programs take is no cost of a pass.
+        # On the CPU, time that other programs take must not count.
         self._clock = time.process_time if mx.default_device().type == mx.cpu else time.perf_counter
-        # Some tokens to measure passes with.
+        # The tokens that measure passes.
         known = [token for token in [*request.prefix[-LENGTHS[-1] :], *request.tail] if token >= 0]
         self._sample = list(islice(cycle(known), LENGTHS[-1]))
         window = prompt_cache.shortest_window(cache)
@@ -174,7 +173,7 @@ class _Passes:
         reserve(self._loaded, self._cache, planned=planned and self._planned)
 
     def prefill(self, tail: Sequence[int]) -> list[int]:
-        """Run all of `tail` but its last token. Returns it in the model's vocabulary."""
+        """Run all of `tail` but its last token. Returns `tail` in the model's vocabulary."""
         stretch, step = embeddings.Stretch(self._loaded, tail), self._loaded.prefill_step
         last = len(tail) - 1
         for start in range(0, last, step):
@@ -189,9 +188,9 @@ class _Passes:
         return stretch.tokens
 
     def room(self, waiting: int) -> int:
-        """How many tokens may be guessed after so many known ones.
+        """The most tokens that may be guessed after `waiting` known ones.
 
-        A pass ends where a state is kept: states are at the ends of passes only.
+        A pass must end wherever a state is kept, because states exist only at the ends of passes.
         """
         rooms = [self._most_in_one_pass]
         if self.stateful:
@@ -216,11 +215,11 @@ class _Passes:
             return self._loaded.model(tokens[None], cache=cache)[0]
 
     def snapshot(self) -> Snapshot:
-        """The cache as it is now, to take back what is run next."""
+        """A snapshot from which the next pass can be taken back."""
         return prompt_cache.snapshot(self._cache, self._held)
 
     def fly(self, tokens: Any, unseen: Any, chooser: _Chooser) -> tuple[Any, Any]:
-        """Begin a pass of tokens that stay: the next token and its logprobs, still being computed."""
+        """Start a pass of known tokens. Returns the next token and its logprobs, still being computed."""
         logits = self.run(tokens)
         with mx.stream(generation_stream):
             chosen, logprobs = chooser.choose(unseen, logits[-1:])
@@ -229,10 +228,10 @@ class _Passes:
         return chosen, logprobs
 
     def costs(self) -> PassCosts | None:
-        """Measure what passes of several tokens cost here; None: there is no room for it.
+        """Measure the cost of passes of several tokens; None if the cache has no room for them.
 
-        Each pass goes on from the one before, as in a reply: MLX may plan its attention for every length. The
-        cache is afterwards what it was.
+        Each pass continues from the one before, as in a reply, because MLX may plan attention for every
+        length. The cache is then restored.
         """
         most = prompt_cache.most_in_one_pass(self._loaded.model, self._cache)
         rounds = ROUNDS + self._loaded.plans_attention
@@ -257,7 +256,7 @@ class _Passes:
         return PassCosts.from_seconds(seconds)
 
     def _seconds(self, length: int) -> float:
-        """What a pass of so many tokens takes; of one, where each is begun before the last one is known."""
+        """The time of a pass of `length` tokens; with 1, each pass starts before the last token is known."""
         count = CHAIN if length == 1 else 1
         tokens, began = mx.array(self._sample[:length]), self._clock()
         for _ in range(count):
@@ -269,7 +268,7 @@ class _Passes:
         return (self._clock() - began) / count
 
     def hold(self, count: int) -> None:
-        """The cache has `count` tokens more that stay."""
+        """Count `count` more tokens that stay in the cache, and log what is due."""
         self._held += count
         self._unlogged += count
         if count and self.stateful and self._held % STATE_TOKENS == 0:
@@ -289,7 +288,7 @@ class _Passes:
 
 
 class _Chooser:
-    """Chooses the token of one position after the other, as mlx-lm's loop does."""
+    """Samples one position after the other, as mlx-lm's loop does."""
 
     def __init__(self, loaded: LoadedModel, request: GenerationRequest) -> None:
         sampling = request.sampling
@@ -300,7 +299,7 @@ class _Chooser:
         self._seen: Any = None
 
     def choose(self, unseen: Any, logits: Any) -> tuple[Any, Any]:
-        """The next token, an array of one, and the logprobs of all, from logits of shape (1, vocabulary)."""
+        """The next token (an array of one) and all logprobs, from logits of shape (1, vocabulary)."""
         if self._processors:
             self._seen = unseen if self._seen is None else mx.concatenate([self._seen, unseen])
             for processor in self._processors:
@@ -309,9 +308,9 @@ class _Chooser:
         return self._sample(logprobs), logprobs[0]
 
     def check(self, unseen: Any, guess: Sequence[int], logits: Any) -> tuple[list[int], Sequence[Any]]:
-        """The tokens that are chosen as long as the guess is right, one more, and the logprobs of each.
+        """The tokens chosen up to the first wrong guess, that one included, and the logprobs of each.
 
-        Row i of `logits` is what follows the first i guesses.
+        If all are right, one more token follows. Row i of `logits` comes after the first i guesses.
         """
         with mx.stream(generation_stream):
             if self._is_greedy:
@@ -319,7 +318,7 @@ class _Chooser:
                 chosen: list[int] = self._sample(logprobs).tolist()
                 wrong = (place for place, token in enumerate(guess) if token != chosen[place])
                 return chosen[: next(wrong, len(guess)) + 1], logprobs
-            # A processor may remember, and chance is drawn, once for each token of the reply.
+            # Processors may be stateful and sampling is random: call both once for each token of the reply.
             chosen, rows = [], []
             for place in range(len(guess) + 1):
                 token, row = self.choose(unseen, logits[place : place + 1])
@@ -332,7 +331,7 @@ class _Chooser:
 
 
 class _Reply:
-    """Makes a reply's tokens, and knows when it has ended."""
+    """Builds a reply's `Token`s and detects its end."""
 
     def __init__(self, loaded: LoadedModel, request: GenerationRequest, most: int) -> None:
         self.count, self.has_ended = 0, False
@@ -344,7 +343,7 @@ class _Reply:
     def token(
         self, token: int, logprobs: Any, guessed: int = 0, right: bool = False, is_draft: bool = False
     ) -> Token:
-        """The next one; `logprobs` has shape (vocabulary,). `guessed` were guessed in the pass it begins."""
+        """The next token. `logprobs` has shape (vocabulary,); `guessed` counts the guesses of its pass."""
         self.count += 1
         if self.count == 1:
             self._began = time.perf_counter()

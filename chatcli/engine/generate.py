@@ -22,9 +22,9 @@ from chatcli.replies.answer_form import AnswerForm
 from chatcli.settings.values import Sampling
 from chatcli.threads.mlx_thread import StopSignal
 
-# A state cannot be cut, so a reply keeps those at the last multiples of so many tokens of the whole prompt.
+# A state cannot be cut, so a reply keeps those at the last multiples of this many tokens.
 STATE_TOKENS = 16
-# The most windows' rows that are logged of one reply; a longer one is settled by running it again.
+# The most rows of windows that are logged for one reply; a longer reply is run again to settle it.
 MAX_LOG_BYTES = 256 << 20
 
 
@@ -34,8 +34,8 @@ class Token:
 
     `logprob` is an array of one element that is still being computed; `floats` reads many of them at
     once. `tps` is tokens per second so far. `from_draft`: a draft model proposed the token. `likeliest` are
-    the ids and logprobs of as many tokens as the request asks for, the likeliest first. `guessed` tokens were
-    guessed in the pass of the model that this one is the first of; it was `accepted` if it was one of them.
+    the ids and logprobs of as many tokens as the request asks for, the likeliest first. `guessed`, set on the
+    first token of a pass, is how many tokens were guessed in it. `accepted`: this token was guessed right.
     """
 
     id: int
@@ -51,14 +51,14 @@ class Token:
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """What a reply begins with: `tail` are the prompt's last tokens, which are run first.
+    """Everything that generation needs: `tail` holds the prompt's last tokens, which are run first.
 
-    It ends when the model stops, or when `room` or max_tokens is reached. `reply_start` is the
-    beginning of a reply that is continued: the last tokens of `tail`, whose text was streamed before.
-    `generation_prompt` is a text; thinking is counted from it on. `prefix` are the prompt's tokens
-    before `tail`, which the cache has; penalties look back at them. `likeliest` is how many tokens are told
-    in the place of each. The texts of `elsewhere` were said in the conversation, but are not in the prompt:
-    tokens may be guessed from them. `answer` binds what comes after the thinking; None: nothing does.
+    The reply ends when the model stops, or when `room` or max_tokens is reached. `reply_start` is the
+    beginning of a continued reply: the last tokens of `tail`, whose text was already streamed.
+    `generation_prompt` is a text; thinking is counted from it on. `prefix` holds the prompt's tokens before
+    `tail`, which the cache has; penalties look back at them. `likeliest` is how many alternatives to report
+    with each token. The texts of `elsewhere` belong to the conversation, but not to the prompt: tokens may be
+    guessed from them. `answer` constrains what follows the thinking; None leaves it free.
     """
 
     tail: Sequence[int]
@@ -82,10 +82,10 @@ def prefill(
 ) -> Iterator[int]:
     """Run `tokens` through the model in chunks of `loaded.prefill_step`, counted from the first.
 
-    The first `done` of them were run before. They begin and end between images; a chunk may not.
-    Yields the number of tokens of each finished chunk: the place to stop. Between layers it yields 0 while
-    `others` is set, which want to run other caches: a chunk's layers are the same bits whenever they are
-    computed, smaller chunks are not. Raises `MemoryFull`.
+    The first `done` of them were run before. `tokens` must begin and end between images; a chunk may not.
+    Yields the number of tokens of each finished chunk: the place to stop. While `others` is set it also
+    yields 0 between layers, so that other caches can run. Interrupting a chunk keeps its result the same to
+    the bit; running smaller chunks would not. Raises `MemoryFull`.
     """
     stretch = embeddings.Stretch(loaded, tokens)
     for start in range(done, len(tokens), loaded.prefill_step):
@@ -114,8 +114,8 @@ def generate(
 ) -> Iterator[Token]:
     """Run the request's `tail` and generate.
 
-    Afterwards the cache holds `tail` and every token that was yielded, and `log` the windows' rows
-    of them (if it is complete), and the last states. Raises `MemoryFull`.
+    Afterwards the cache holds `tail` and every yielded token. `log` holds their windows' rows (if it is
+    complete) and the last states. Raises `MemoryFull`.
     """
     tail, sampling, reply_start = request.tail, request.sampling, request.reply_start
     with device.explained():
@@ -141,7 +141,7 @@ def generate(
         reserve(loaded, cache, planned=False)
         for number, response in enumerate(responses):
             if number == 0:
-                # Nobody waits for a plan before the first token.
+                # Plan attention only after the first token, so that nobody waits for it.
                 reserve(loaded, cache, planned=position >= prompt_cache.PLANNED_ROWS)
             position += 1
             if stateful and position % STATE_TOKENS == 0:
@@ -167,19 +167,19 @@ def generate(
 
 
 def reserve(loaded: LoadedModel, cache: PromptCache, *, planned: bool) -> None:
-    """Give the buffers room for a reply, where MLX plans its attention by their length."""
+    """Enlarge the buffers for a reply, if MLX plans attention by their length."""
     if loaded.plans_attention:
         with mx.stream(generation_stream):
             prompt_cache.reserve(cache, planned=planned)
 
 
 def max_tokens(sampling: Sampling, room: int) -> int:
-    """The most tokens that a reply may have."""
+    """The limit of a reply's tokens."""
     return min(room, sampling.max_tokens or room)
 
 
 def logits_processors(loaded: LoadedModel, request: GenerationRequest) -> list[LogitsProcessor]:
-    """The logits processors of one reply, which are not to be shared: some remember its tokens.
+    """The logits processors of one reply. Do not share them: some remember its tokens.
 
     Raises `SchemaRefused`.
     """
@@ -211,7 +211,7 @@ def log_rows(cache: PromptCache, count: int, log: RowLog) -> None:
 
 
 def text_of(loaded: LoadedModel, reply_start: Sequence[int]) -> str:
-    """The text that was streamed of these tokens: without the end that more tokens may change."""
+    """The text of these tokens that was streamed: without the end, which further tokens may change."""
     return str(detokenizer_after(loaded, reply_start).text)
 
 
@@ -222,7 +222,7 @@ def continued_text(loaded: LoadedModel, reply_start: Sequence[int]) -> Callable[
 
 
 def detokenizer_after(loaded: LoadedModel, tokens: Sequence[int]) -> Any:
-    """A detokenizer whose next segment comes after the text that was streamed of these tokens."""
+    """A detokenizer whose next segment follows the text already streamed for these tokens."""
     detokenizer = loaded.tokenizer.detokenizer
     for token in tokens:
         detokenizer.add_token(token)
@@ -231,7 +231,7 @@ def detokenizer_after(loaded: LoadedModel, tokens: Sequence[int]) -> Any:
 
 
 def added_text(detokenizer: Any, token: int, finish_reason: str | None) -> str:
-    """The text that a token adds to a reply; a stop token has none itself."""
+    """The text that a token adds to a reply; a stop token adds none of its own."""
     if finish_reason != "stop":
         detokenizer.add_token(token)
     if finish_reason:

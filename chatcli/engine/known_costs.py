@@ -1,7 +1,7 @@
-"""What passes of several tokens cost on this machine: measured once for each model, then kept in a file.
+"""The cost of passes of several tokens on this machine, measured once for each model and kept in a file.
 
-How many tokens are guessed depends on it, and with that how a reply's numbers are rounded. Measured once, it
-is the same in every process.
+The cost decides how many tokens are guessed, and thereby how a reply is rounded. Measured once, it is the
+same in every process.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from chatcli import files
 from chatcli.engine.pace import PassCosts
 
 Measure = Callable[[], PassCosts | None]
-# Attention takes longer after many tokens: costs hold up to so many, then up to so many times as many.
+# Attention slows down as the context grows, so costs are measured anew beyond `FIRST_SPAN` tokens, and again
+# each time the context has grown by `SPAN_FACTOR`.
 FIRST_SPAN, SPAN_FACTOR = 4096, 4
 UNKNOWN = PassCosts({})
 
 
 class KnownCosts:
-    """The costs of a model's passes by how many tokens came before. `path` None: they are in memory only."""
+    """The costs of a model's passes by the length of the context. With `path` None, in memory only."""
 
     def __init__(self, fingerprint: str, path: Path | None = None) -> None:
-        # A fingerprint is also one of the device and the libraries.
+        # The fingerprint also covers the device and the libraries.
         self._fingerprint, self._path = fingerprint, path
         self._known: dict[int, PassCosts] = {}
 
     def after(self, tokens: int, measure: Measure) -> PassCosts:
-        """What passes cost after so many tokens. `measure` is called where nobody has; None: it cannot."""
+        """The cost of passes after `tokens` tokens. Calls `measure`, which may return None, if unknown."""
         span = FIRST_SPAN
         while span < tokens:
             span *= SPAN_FACTOR
@@ -50,7 +51,7 @@ class KnownCosts:
                 location = files.Location.of_file(self._path)
                 with location.parent.locked():
                     kept = _read(self._path)
-                    # Another process may have been first.
+                    # Another process may have measured first.
                     costs = _costs(kept.get(key)) or costs
                     data = json.dumps({**kept, key: list(costs.ratios.items())}, indent=1).encode()
                     files.replace(location, data, location.parent)

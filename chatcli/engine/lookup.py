@@ -1,10 +1,10 @@
-"""Guesses a reply's next tokens from where the conversation has said the same before (prompt lookup).
+"""Guesses a reply's next tokens from earlier occurrences of its last tokens (prompt lookup).
 
-Prompt lookup decoding is Apoorv Saxena's idea; the index is LZ77's, as zlib has it: the places where the
-last two tokens stood before are a chain, newest first, and the one with the longest match is followed.
+Prompt lookup decoding is Apoorv Saxena's idea. The index is LZ77's, as in zlib: the earlier places of the
+last two tokens form a chain, newest first, and the guess follows the one with the longest match.
 
-What is guessed depends on the prompt, on what else the conversation has said and on what passes cost, and on
-nothing that this process has seen besides: the same turn gets the same guesses in every process.
+Guesses depend only on the prompt, the rest of the conversation and the measured cost of passes, so the same
+turn gets the same guesses in every process.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Encode = Callable[[str], Sequence[int]]
 
 
 class Index:
-    """A sequence of tokens, and where each pair of them stands. The newest tokens can be taken away."""
+    """A sequence of tokens, with the places of each pair of them. The newest tokens can be removed."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
-        # By two tokens the newest place behind them, and by each place the one before with the same two.
+        # The newest place after each pair of tokens, and for each place the previous one after the same pair.
         self._newest: dict[int, int] = {}
         self._older = array("i")
 
@@ -55,14 +55,14 @@ class Index:
         tokens.append(token)
 
     def set(self, tokens: Sequence[int]) -> None:
-        """Have it hold exactly these: what it has of them stays."""
+        """Replace the tokens, keeping the common beginning."""
         common = common_prefix(self.tokens, tokens)
         self.cut(common)
         for token in tokens[common:]:
             self.append(token)
 
     def cut(self, length: int) -> None:
-        """Take away all but the first tokens."""
+        """Remove all but the first `length` tokens."""
         own = self.tokens
         for place in range(len(own) - 1, max(length, PAIR) - 1, -1):
             if own[place - 2] >= 0 and own[place - 1] >= 0:
@@ -74,9 +74,9 @@ class Index:
         del own[length:], self._older[length:]
 
     def longest(self, context: Sequence[int], longer_than: int) -> tuple[int, int]:
-        """The place behind the longest match with the end of `context`, the newest of these, and its length.
+        """The place after the longest match with the end of `context` (the newest, if several), and its length.
 
-        A length of 0: there is none of more than `longer_than` tokens.
+        The length is 0 if no match is longer than `longer_than` tokens.
         """
         own, best, most = self.tokens, (-1, 0), longer_than
         if len(context) < PAIR or context[-2] < 0 or context[-1] < 0:
@@ -95,25 +95,23 @@ class Index:
 
 
 class Lookup:
-    """A `Guesser` that looks up a reply's last tokens in its prompt, itself and what else was said.
+    """A `Guesser` that looks up a reply's last tokens in the prompt, the reply and the other texts.
 
-    Whether the next token was foreseen is counted for all of a reply, guessed or not.
+    It counts for every token of a reply whether the index predicted it, even if it made no guess.
     """
 
     is_draft = False
 
     def __init__(self, encode: Encode, costs: KnownCosts) -> None:
         self._encode, self._known = encode, costs
-        # The newest prompts with their replies, which the next prompt may go on from; the last is this
-        # reply's.
+        # The newest prompts with their replies, which the next prompt may continue; the last is this reply's.
         self._paths = [Index()]
-        # What else was said, and how many tokens it is up to the end of each text.
+        # The conversation's other texts, and the number of tokens up to the end of each.
         self._elsewhere, self._texts, self._ends = Index(), list[str](), list[int]()
         self._measure: Measure = lambda: None
-        # The index and the place there that is followed, which may be the next token's, and the length of its
-        # match; 0: none.
+        # The index and the place in it that predicts the next token, and the length of its match; 0 if none.
         self._index, self._place, self._match = self._paths[0], 0, 0
-        # The tokens of this reply so far. What a template writes before it says little of what follows.
+        # The tokens of this reply so far. The template's text before it predicts little.
         self._taken = self._prompt_tokens = 0
         self._right, self._seen = list[float](), list[float]()
 
@@ -128,7 +126,7 @@ class Lookup:
         self._set_elsewhere(elsewhere)
 
     def _set_path(self, prompt: Sequence[int]) -> None:
-        # Of a very long prompt the newest tokens are indexed, from a place that seldom moves.
+        # Index only the newest tokens of a very long prompt, from a start that rarely moves.
         half = MAX_TOKENS // 2
         own = prompt[max(-(-len(prompt) // half) - 2, 0) * half :]
         commons = [common_prefix(path.tokens, own) for path in self._paths]
@@ -174,14 +172,14 @@ class Lookup:
         return bool(self._evidence and guesses_worth(self._costs, self._guess(WAITED_FOR)[1][1:]))
 
     def guess(self, most: int, waiting: int, *, is_rerun: bool) -> list[int]:
-        """At most `most` next tokens, as many as are worth to be run with the `waiting` known ones."""
+        """Guess at most `most` tokens, as many as pay off in a pass with the `waiting` known ones."""
         if not self._evidence or most <= 0:
             return []
         tokens, chances = self._guess(min(most, MAX_GUESS))
         return tokens[: guesses_worth(self._costs, chances, waiting, is_rerun=is_rerun)]
 
     def finish(self) -> None:
-        """The reply has ended: nothing is guessed before the next begins."""
+        """The reply has ended: make no guesses before the next one begins."""
         self._match = 0
 
     @property
@@ -190,15 +188,15 @@ class Lookup:
 
     @property
     def _evidence(self) -> int:
-        """How much of the match is the reply's own; 0: too little."""
+        """How much of the match is within the reply; 0 if too little."""
         own = min(self._match, self._taken)
         return own if own >= PAIR else 0
 
     def _guess(self, most: int) -> tuple[list[int], list[float]]:
-        """At most so many next tokens, and for each how likely it is that all up to it are right."""
+        """The next tokens, at most `most`, and for each the probability that all up to it are right."""
         tokens = self._index.tokens[self._place : self._place + most]
         while tokens and len(tokens) < most:
-            # It repeats itself: what would come next is what is guessed.
+            # The text repeats itself: continue with the guessed tokens.
             tokens += tokens[: most - len(tokens)]
         if (end := next((at for at, token in enumerate(tokens) if token < 0), None)) is not None:
             # An image, or the end of a text.
@@ -212,7 +210,7 @@ class Lookup:
 
 
 def newest_texts(texts: Sequence[str], most: int = MAX_LETTERS) -> list[str]:
-    """The newest of `texts`, of at most so many letters, from a place that seldom moves as they grow."""
+    """The newest of `texts`, up to a limit of letters, from a start that rarely moves as they grow."""
     newest, letters = list[str](), 0
     for text in texts:
         newest.append(text[:most])

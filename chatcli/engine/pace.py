@@ -1,4 +1,4 @@
-"""How many tokens to guess: what a pass of so many costs here, and how likely guesses are right."""
+"""How many tokens to guess, from the measured cost of passes and the probability that guesses are right."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from itertools import accumulate
 
 # Passes are measured at these lengths in tokens.
 LENGTHS = (1, 2, 4, 8, 16, 32)
-# Ratios are rounded to halves of a doubling: less is noise, and two measurements shall agree.
+# Ratios are rounded to half powers of two, so that two measurements agree despite noise.
 STEPS = 2
 # What a guess must promise: less is lost in the noise and in the rounding.
 MARGIN = 1.2
 
 
 class PassCosts:
-    """How long a pass of so many tokens takes, as a multiple of one token's in the loop without guesses."""
+    """The time of passes by their length, as multiples of a one-token pass without guesses."""
 
     def __init__(self, ratios: Mapping[int, float]) -> None:
-        """`ratios` by the length in tokens, in order; empty: no guess is worth it."""
+        """`ratios` by length in tokens, ascending; empty if guessing never pays."""
         self.ratios = dict(ratios)
         self._lengths = list(self.ratios)
 
     @classmethod
     def from_seconds(cls, seconds: Mapping[int, float]) -> PassCosts:
-        """From what passes took by their length, 1 among them."""
+        """From measured seconds by length, including length 1."""
         ratios = [_rounded(each / seconds[1]) for each in seconds.values()]
-        # A longer pass is not believed to be cheaper.
+        # A longer pass cannot be cheaper: that is noise.
         return cls(dict(zip(seconds, accumulate(ratios, max), strict=True)))
 
     def ratio(self, tokens: int) -> float | None:
-        """What a pass of so many tokens costs, interpolated between those measured; None: it is longer."""
+        """The cost of a pass, interpolated between measured lengths; None if it is longer than all."""
         place = bisect_left(self._lengths, tokens)
         if place == len(self._lengths):
             return None
@@ -50,10 +50,10 @@ def _rounded(ratio: float) -> float:
 def guesses_worth(
     costs: PassCosts, chances: Sequence[float], waiting: int = 1, *, is_rerun: bool = False
 ) -> int:
-    """How many guessed tokens to run with the `waiting` known ones, so that most tokens come a second.
+    """How many guesses to run with the `waiting` known tokens for the most tokens per second; 0 if none pays.
 
-    `chances[i]` is how likely it is that the guesses up to number i are all right. `is_rerun`: what was right
-    is run again in the next pass if something was wrong. 0: a pass for each token is as fast.
+    `chances[i]` is the probability that the guesses up to number i are all right. `is_rerun`: after a wrong
+    guess, the accepted ones are run again in the next pass.
     """
     best, best_rate = 0, MARGIN / (costs.ratio(waiting) or 1.0)
     counts = {length - waiting for length in LENGTHS if 0 < length - waiting < len(chances)}

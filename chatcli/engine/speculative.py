@@ -1,6 +1,6 @@
 """Speculative decoding: a draft model guesses tokens, and the model checks several at once.
 
-Both caches hold exactly the reply afterwards, and a reply is the one that comes without a draft model.
+Afterwards both caches hold exactly the reply, and the reply is the same as without a draft model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from chatcli.model.load import UNLIMITED, LoadedModel
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.threads.mlx_thread import StopSignal
 
-# Tokenizers that encode this text alike, and have as many tokens, are taken to have one vocabulary.
+# Tokenizers of equal size that encode this text identically are assumed to have the same vocabulary.
 PROBE = "The quick brown fox, 0123456789: naïve 你好\n\n\tif x_1 != [y]: return 'Lisbon'"
 
 
@@ -31,15 +31,15 @@ PROBE = "The quick brown fox, 0123456789: naïve 你好\n\n\tif x_1 != [y]: retu
 class SpeculationLimits:
     """What a model and its draft model have in common.
 
-    `logits` is how many logits the model has, `max_cached_tokens` how many tokens its cache may hold for
-    several to be run at once still; None: any number.
+    `logits` is the number of the model's logits. `max_cached_tokens` is the most tokens that its cache may
+    hold while it can still run several at once; None means any number.
     """
 
     logits: int
     max_cached_tokens: int | None
 
     def room(self, used: int, num_draft_tokens: int) -> int:
-        """How many tokens may be generated after `used`, so many proposed at a time; none: below 1."""
+        """How many tokens may be generated after `used`, with this many proposed at a time; below 1: none."""
         if self.max_cached_tokens is None:
             return UNLIMITED
         return self.max_cached_tokens - used - num_draft_tokens - 1
@@ -47,9 +47,9 @@ class SpeculationLimits:
 
 @dataclass(frozen=True)
 class Speculator:
-    """A draft model with its live cache, at the same token as the model's own.
+    """A draft model with its live cache, which holds the same tokens as the model's.
 
-    It proposes `num_draft_tokens` at a time. `log` is discarded where its cache falls behind.
+    It proposes `num_draft_tokens` at a time. `log` is discarded if its cache falls behind.
     """
 
     loaded: LoadedModel
@@ -60,7 +60,7 @@ class Speculator:
 
 
 def speculation_limits(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLimits:
-    """What `draft` allows as the draft model of `loaded`. Raises `DraftModelRefused` if it cannot be that."""
+    """Check `draft` as the draft model of `loaded`. Raises `DraftModelRefused` if it cannot be one."""
     models = (loaded, draft)
     caches = [prompt_cache.new(each.model, each.model_options) for each in models]
     # By shapes alone: nothing is computed.
@@ -74,8 +74,8 @@ def speculation_limits(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLi
     too_few = draft_logits < min(logits, len(loaded.tokenizer.get_vocab()))
     if vocabulary != draft_vocabulary or too_few:
         raise DraftModelRefused(
-            f"The draft model '{draft.name}' has another vocabulary than the model '{loaded.name}': "
-            "choose a smaller one of the same family, or go without a draft model."
+            f"The draft model '{draft.name}' has a different vocabulary from the model '{loaded.name}': "
+            "choose a smaller one of the same family, or use no draft model."
         )
     most = prompt_cache.most_in_one_pass(loaded.model, caches[0])
     return SpeculationLimits(logits, None if most is None else most - 1)
@@ -89,10 +89,10 @@ def generate_with_draft(
     cancelled: StopSignal,
     log: RowLog,
 ) -> Iterator[Token]:
-    """As `generate`, with a draft model: afterwards its cache too holds all that was yielded.
+    """As `generate`, with a draft model, whose cache then also holds every yielded token.
 
-    Where the model can no longer run several tokens at once, or an image is in the tail, the reply goes on
-    without it, and its log is discarded.
+    If the model cannot run several tokens at once any more, or the tail has an image, the reply continues
+    without the draft model, and its log is discarded.
     """
     if embeddings.has_images(loaded, request.tail):
         speculator.log.discard()
@@ -103,7 +103,7 @@ def generate_with_draft(
 
 
 class _Draft:
-    """A `Guesser`: the tokens that the draft model finds likeliest, on a cache of its own."""
+    """A `Guesser` that proposes the draft model's likeliest tokens, computed on a cache of its own."""
 
     is_draft = True
 
@@ -111,16 +111,16 @@ class _Draft:
         self._speculator, self._cache, self._log = speculator, speculator.cache, speculator.log
         # Known tokens that the cache lacks.
         self._waiting = list(tail)
-        # It has fallen behind where more than these are left at the end: nothing was guessed any more.
+        # More waiting tokens than this at the end mean that guessing stopped and the cache fell behind.
         self._most_left = len(tail) + speculator.num_draft_tokens + 1
-        # The guesses that it was run on, and what it was before.
+        # The guesses that were run on its cache, and the cache's snapshot before them.
         self._run: list[int] = []
         self._before: Snapshot | None = None
         self._unlogged = 0
         self._log_interval = (prompt_cache.shortest_window(self._cache) or UNLIMITED) // 2
 
     def begin(self, prompt: Sequence[int], elsewhere: Sequence[str], measure: Measure) -> None:
-        """It knows the prompt's tail."""
+        """Nothing to do: it already has the prompt's tail."""
 
     def waits(self) -> bool:
         return True
@@ -159,7 +159,7 @@ class _Draft:
         log_rows(self._cache, self._unlogged, self._log)
 
     def _run_waiting(self) -> Any:
-        """Run what the cache lacks. Returns the likeliest token after it, an array of one."""
+        """Run the tokens that the cache lacks. Returns the likeliest next token, an array of one."""
         step = self._speculator.loaded.prefill_step
         newest: Any = None
         with mx.stream(generation_stream):
@@ -174,6 +174,6 @@ class _Draft:
         return newest
 
     def _likeliest(self, tokens: Any) -> Any:
-        """The likeliest next token that the model has: a padded vocabulary may be longer."""
+        """The likeliest next token that the model also has: a padded vocabulary may be longer."""
         logits = self._speculator.loaded.model(tokens[None], cache=self._cache)[0, -1:]
         return mx.argmax(logits[:, : self._speculator.limits.logits], axis=-1)

@@ -1,7 +1,7 @@
-"""A logits processor that binds an answer to JSON of a schema or to tool calls, with llguidance.
+"""A logits processor that constrains an answer to a JSON schema or to tool calls, with llguidance.
 
-llguidance parses the reply as it is generated and says which tokens may follow. Its grammar is the schema,
-with the marks of the model's format around it, so that thinking is free.
+llguidance parses the reply as it is generated and computes which tokens may follow. The grammar wraps the
+schema in the marks of the model's format, so that thinking is not constrained.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ LIMITS = LLParserLimits(max_lexer_states=50_000, verbose_errors=False)
 class StructuredAnswer:
     """Called by mlx-lm with every token so far and the next one's logits.
 
-    Tokens that the form does not allow are masked. If its state becomes too complex, the reply can only end.
+    Masks the tokens that the form does not allow. If its state becomes too complex, the reply can only end.
     """
 
     def __init__(
         self, tokenizer: Any, form: AnswerForm, generation_prompt: str, reply_start: Sequence[int] = ()
     ) -> None:
-        """`generation_prompt` is a text, `reply_start` the tokens of the reply so far.
+        """`generation_prompt` is a text; `reply_start` holds the tokens of the reply so far.
 
-        Raises `SchemaRefused` if that beginning does not fit the form.
+        Raises `SchemaRefused` if the reply so far does not match the form.
         """
         beginning, may_think = _begun(format_of(tokenizer), generation_prompt)
         self._matcher = _compiled(tokenizer, form, may_think).deep_copy()
@@ -52,10 +52,10 @@ class StructuredAnswer:
         if self._matcher.validate_tokens(tokens) < len(tokens):
             tokens = _spelled_out(tokenizer, tokens)
         if not self._matcher.consume_tokens(tokens):
-            raise SchemaRefused("The beginning of the answer does not fit its JSON schema.")
+            raise SchemaRefused("The beginning of the answer does not match its JSON schema.")
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
-        """Logits of shape (1, vocabulary), with the tokens masked that cannot follow."""
+        """Mask the tokens that cannot follow, in logits of shape (1, vocabulary)."""
         if self._was_called:
             self._matcher.consume_token(tokens[-1].item())
         self._was_called = True
@@ -67,7 +67,7 @@ class StructuredAnswer:
 
 
 def check(tokenizer: Any, form: AnswerForm) -> None:
-    """Raises `SchemaRefused` if this model's answers cannot be bound to a form."""
+    """Raises `SchemaRefused` if this model's answers cannot be constrained."""
     _compiled(tokenizer, form)
 
 
@@ -78,16 +78,16 @@ def _tokenizer(tokenizer: Any) -> LLTokenizer:
     try:
         vocabulary = from_tokenizer(tokenizer._tokenizer, eos_token=eos_tokens)
     except ValueError as error:
-        raise SchemaRefused(f"Answers of this model cannot be bound to a schema: {error}.") from None
+        raise SchemaRefused(f"This model's answers cannot be constrained to a schema: {error}.") from None
     if vocabulary.decode_str(vocabulary.tokenize_str(PROBE)).strip() == PROBE:
         return vocabulary
     return LLTokenizer(TokenizerWrapper(_ByteTokenizer(vocabulary)), eos_token=eos_tokens)
 
 
 class _ByteTokenizer:
-    """A vocabulary whose tokens are found by their bytes, for a tokenizer that normalizes text.
+    """A vocabulary that finds tokens by their bytes, for a tokenizer that normalizes text.
 
-    Its own encoding would be taken for text that follows of necessity, and does not spell it.
+    llguidance encodes text that the grammar forces; a normalizing tokenizer's encoding would not spell it.
     """
 
     def __init__(self, vocabulary: LLTokenizer) -> None:
@@ -110,14 +110,14 @@ def _compiled(tokenizer: Any, form: AnswerForm, may_think: bool = True) -> LLMat
     matcher = LLMatcher(vocabulary, grammar, limits=LIMITS, log_level=0)
     if matcher.is_error():
         reason = matcher.get_error().partition("\n")[0]
-        raise SchemaRefused(f"The answer cannot be bound to this JSON schema: {reason}.")
+        raise SchemaRefused(f"The answer cannot be constrained to this JSON schema: {reason}.")
     return matcher
 
 
 def _begun(reply_format: Format, generation_prompt: str) -> tuple[str, bool]:
-    """What the generation prompt has of the reply, and whether a thought may come yet.
+    """The part of the reply that the generation prompt contains, and whether a thought may still follow.
 
-    It may have an opened thought, or a part of a header. One that it has closed is the only one.
+    It may contain an open thought or part of a header. After a closed thought no other may follow.
     """
     if reply_format.headers is not None:
         starts = [*reply_format.headers.starts.finditer(generation_prompt)]
@@ -129,7 +129,7 @@ def _begun(reply_format: Format, generation_prompt: str) -> tuple[str, bool]:
 
 
 def _spelled_out(tokenizer: Any, tokens: Sequence[int]) -> list[int]:
-    """Tokens whose bytes are the text of these: a decoder may change them, as pocket's does for capitals."""
+    """Tokens whose bytes spell the text of these: decoders may change it, as pocket's does for capitals."""
     vocabulary, spelled = _tokenizer(tokenizer), list[int]()
     for is_special, grouped in itertools.groupby(tokens, vocabulary.is_special_token):
         run = list(grouped)
@@ -174,7 +174,7 @@ def _grammar(tokenizer: Any, reply_format: Format, form: AnswerForm) -> str:
 
 
 def _thought(tokenizer: Any, opening: str, closing: str) -> list[str]:
-    """The rule `thought`. Free text ends at the closing mark's first token, or where its text appears."""
+    """The rule `thought`: free text that ends at the closing mark, as its first token or as its text."""
     first, *_ = tokenizer.encode(closing, add_special_tokens=False)
     if _tokenizer(tokenizer).is_special_token(first):
         return [f"thought: {mark(tokenizer, opening)} TEXT {mark(tokenizer, closing)}"]

@@ -1,6 +1,6 @@
-"""What structured output binds an answer to, and a trial of its schemas before anything is run.
+"""The form that structured output imposes on an answer, and a check of its schemas before the model runs.
 
-llguidance does the binding (`engine/structured.py`).
+llguidance enforces it (`engine/structured.py`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from chatcli.errors import SchemaRefused
 from chatcli.records import is_shallow
 from chatcli.text import shorten
 
-# OpenAI allows 120,000 characters for the names and constants of one schema; agents bring many tools.
+# OpenAI allows 120,000 characters for the names and constants of one schema; agents send many tools.
 MAX_SCHEMA_LETTERS = 1 << 18
 MAX_SCHEMA_DEPTH = 64
-# What a trial may take. llguidance has limits of its own, but none for intersections of patterns and for
+# The limits of a check. llguidance has its own limits, but none for intersections of patterns or for
 # long chains of references, which overflow its stack.
 TRIAL_CPU_SECONDS, TRIAL_BYTES, TRIAL_STACK_BYTES, TRIAL_SECONDS = 3, 1 << 30, 1 << 20, 60
 TRIAL = """
@@ -39,7 +39,8 @@ thread.join()
 """
 TOO_COMPLEX = "it is too complex"
 MAX_SHOWN_REASON = 200
-# Between values, a space or a line break with an indentation: without a limit some models write nothing else.
+# White space between values: a space or a line break with an indentation. Without a limit, some models write
+# only white space.
 WHITE_SPACE = r" |\r?\n[ \t]{0,24}"
 
 # The keywords of JSON schemas that hold another schema, or several, and those that allow more properties.
@@ -53,10 +54,10 @@ MORE_PROPERTIES = {"additionalProperties", "patternProperties", "unevaluatedProp
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """An answer is JSON of `schema`, or calls of `tools`, or either where both are given.
+    """An answer is JSON that matches `schema`, or calls of `tools`, or either if both are given.
 
-    Schemas are JSON texts; `tools` are names with the schema of their arguments. `several`: there may be more
-    calls than one. With a schema, calls are only begun as the model's own format begins them, and are free.
+    Schemas are JSON texts; `tools` are names with the schemas of their arguments. `several`: there may be
+    more than one call. If a schema is given too, calls need only begin as in the model's own format.
     """
 
     schema: str | None = None
@@ -65,7 +66,7 @@ class AnswerForm:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> AnswerForm:
-        """From its fields, as `dataclasses.asdict` and JSON have them."""
+        """From its fields as `dataclasses.asdict` and JSON represent them."""
         return cls(**{**fields, "tools": tuple((name, schema) for name, schema in fields["tools"])})
 
     @property
@@ -74,10 +75,10 @@ class AnswerForm:
 
 
 def schema_text(schema: Mapping[str, Any], *, lenient: bool = False) -> str:
-    """A JSON schema for `AnswerForm`. `lenient`: what llguidance cannot do is not held.
+    """A JSON schema for `AnswerForm`. `lenient`: ignore the keywords that llguidance does not implement.
 
-    Objects have no more properties than their schema names, unless it says that they may. xgrammar and
-    llama.cpp do the same: small models go on with properties of their own for ever.
+    Objects have only the properties that their schema names, unless it explicitly allows others. xgrammar and
+    llama.cpp do the same, because small models would invent properties without end.
     """
     if not any(map(_extends, _subschemas(schema))):
         schema = json.loads(json.dumps(schema))
@@ -89,12 +90,12 @@ def schema_text(schema: Mapping[str, Any], *, lenient: bool = False) -> str:
 
 
 def _extends(schema: Mapping[str, Any]) -> bool:
-    """Whether an object's properties are those of several schemas."""
+    """Whether an object's properties come from several schemas."""
     return "allOf" in schema or ("properties" in schema and bool({"$ref", "anyOf", "oneOf"} & schema.keys()))
 
 
 def _subschemas(schema: Any) -> Iterator[Any]:
-    """A schema and those inside it."""
+    """A schema and the schemas inside it."""
     if not isinstance(schema, Mapping):
         return
     yield schema
@@ -111,14 +112,14 @@ JSON_OBJECT = schema_text({"type": "object"})
 
 
 def check(form: AnswerForm) -> None:
-    """Raises `SchemaRefused` if an answer cannot be bound to it, or if that would take too long."""
+    """Raises `SchemaRefused` if the form cannot be enforced, or if checking it would take too long."""
     schemas = [form.schema] if form.schema is not None else [schema for _, schema in form.tools]
     if reason := _refusal(tuple(dict.fromkeys(schemas))):
-        raise SchemaRefused(f"The answer cannot be bound to this JSON schema: {reason}.")
+        raise SchemaRefused(f"The answer cannot be constrained to this JSON schema: {reason}.")
 
 
 def form_of(schema: Any) -> AnswerForm:
-    """An answer that is JSON of a schema. Raises `SchemaRefused`."""
+    """The form of an answer that matches a JSON schema. Raises `SchemaRefused`."""
     if not isinstance(schema, Mapping) or not is_shallow(schema, MAX_SCHEMA_DEPTH):
         raise SchemaRefused(f"A JSON schema must be an object of at most {MAX_SCHEMA_DEPTH} levels.")
     form = AnswerForm(schema_text(schema))
@@ -127,7 +128,7 @@ def form_of(schema: Any) -> AnswerForm:
 
 
 def is_json(text: str) -> bool:
-    """Whether an answer is whole."""
+    """Whether an answer is complete, valid JSON."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -137,7 +138,7 @@ def is_json(text: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _refusal(schemas: Sequence[str]) -> str:
-    """Why one of these schemas cannot be had; empty if all can. In another process, which may crash."""
+    """Why one of these schemas is refused; empty if none is. Runs in another process, which may crash."""
     letters = sum(map(len, schemas))
     if letters > MAX_SCHEMA_LETTERS:
         return f"it has {letters:,} characters, of at most {MAX_SCHEMA_LETTERS:,}"
@@ -156,7 +157,7 @@ def _refusal(schemas: Sequence[str]) -> str:
         return TOO_COMPLEX
     reasons: Iterable[str] = json.loads(trial.stdout)
     first = next(filter(None, reasons), "").strip()
-    # What follows shows where in the pattern the error is.
+    # The remaining lines show where in the pattern the error is.
     line, _, rest = first.partition("\n")
     detail = rest.rpartition("error: ")[2].strip() if "error: " in rest else ""
     line = line.partition(". Enable ")[0]

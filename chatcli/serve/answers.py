@@ -78,7 +78,7 @@ def _read_choice(body: Fields, full_name: Callable[[Fields], str]) -> tuple[str,
 
 
 def arguments_schema(tool: Json) -> str:
-    """The schema of a tool's arguments, enforced as far as llguidance can; wholly for a `strict` tool."""
+    """The schema of a tool's arguments; unless it is `strict`, keywords that llguidance lacks are ignored."""
     function = tool["function"]
     schema = {"type": "object", **function["parameters"]}
     return schema_text(schema, lenient=not function.get("strict"))
