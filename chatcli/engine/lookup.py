@@ -74,7 +74,7 @@ class Index:
         del own[length:], self._older[length:]
 
     def longest(self, context: Sequence[int], longer_than: int) -> tuple[int, int]:
-        """The place after the longest match with the end of `context` (the newest, if several), and its length.
+        """The place after the longest match with the end of `context`, the newest of several, and its length.
 
         The length is 0 if no match is longer than `longer_than` tokens.
         """
