@@ -78,7 +78,7 @@ class Checkpoints:
     ) -> None:
         """`store` None: checkpoints are off. `memory` None: no limit besides MLX's own.
 
-        `costs` are those of the model's passes; None: they are measured for this object.
+        `costs` are the costs of the model's passes; None: measure them for this object.
         """
         self.worker, self.loaded = worker, loaded
         self.store = NullStore() if store is None else store
@@ -86,14 +86,14 @@ class Checkpoints:
         self._writer = CheckpointWriter(self.live, worker)
         self._leader = Leader(ranks)
         self.disk = Disk(self.live, self._writer, self._leader)
-        # Other work that a prefill lets run between two layers, if any.
+        # Signals other work, which a prefill lets run between two layers.
         self.others: StopSignal | None = None
-        # What was said before, to guess tokens from; None while a reply has it.
+        # Guesses tokens from earlier text; None while a reply uses it.
         encode = partial(loaded.tokenizer.encode, add_special_tokens=False)
         self._new_lookup = partial(Lookup, encode, costs or KnownCosts(loaded.fingerprint))
         self._lookup: Lookup | None = self._new_lookup()
         self.in_batch = BatchTrial()
-        # Why no model can generate in a batch here; None: models can.
+        # Why no model can generate in a batch here; None if models can.
         self.unbatched_reason = UNBATCHED if ranks.size > 1 else None
         # The parent of every path's first segment.
         self.root = self.live.root
@@ -129,9 +129,9 @@ class Checkpoints:
         return self.worker.call(prompt_cache.fork, self.live.cache)
 
     def beside(self) -> Checkpoints:
-        """The same with another live cache, which goes on from this one's last checkpoint, on the same store.
+        """A copy on the same store with its own live cache, which continues from this one's last checkpoint.
 
-        So one prompt can be prefilled while another waits between two chunks.
+        It allows one prompt to be prefilled while another waits between two chunks.
         """
         other = copy.copy(self)
         other.live = self.worker.call(self.live.beside)
@@ -141,10 +141,7 @@ class Checkpoints:
         return other
 
     def retire(self) -> None:
-        """Hand over what waits to be written, as where the live cache is left for another conversation.
-
-        It is let go: nothing goes on from there.
-        """
+        """Hand what is unwritten to the writer, then free the live cache: nothing continues from it."""
         self._writer.add_state_at_end()
         self._writer.hand_over()
         self.worker.call(self.live.give_up)
@@ -177,9 +174,9 @@ class Checkpoints:
         return plan, self._prefill_rest(plan, cancelled, purpose)
 
     def set_private(self, private: bool) -> None:
-        """From now on write nothing of what is run, or all of it.
+        """From now on write nothing that is run, or everything.
 
-        What is private is forgotten first: else what comes next would write it where it goes on from it.
+        Leaving privacy drops the private tokens first: a public prompt that continued them would write them.
         """
         with self._leader.together("set_private", private=private):
             if private:
@@ -190,7 +187,7 @@ class Checkpoints:
             self.live.private = private
 
     def keep(self) -> None:
-        """What is private in memory is to be kept after all: write it, as far as that is possible."""
+        """Make the private conversation in memory public: write as much of it as possible."""
         with self._leader.together("keep"):
             self.live.private = False
             self._writer.put_path()

@@ -94,8 +94,8 @@ class LiveCache:
     """One prompt cache and its `position`. With several ranks, each has its shard's, at the same position.
 
     `snapshots`, by id, are of checkpoints on its path, and of others while memory allows. `unwritten` are new
-    checkpoints that were not handed to the store yet.
-    While it is `private` there are none, and no other trace of its path goes to disk.
+    checkpoints that were not handed to the store yet. While it is `private` there are none, and nothing of
+    its path goes to disk.
     """
 
     private = False
@@ -141,7 +141,7 @@ class LiveCache:
 
     @contextlib.contextmanager
     def _given_up_if_out_of_memory(self) -> Iterator[None]:
-        """If memory runs out half-way, the live cache cannot be trusted, and its memory is needed."""
+        """If memory runs out half-way, drop the live cache: it is inconsistent and its memory is needed."""
         try:
             yield
         except MemoryFull:
@@ -149,7 +149,7 @@ class LiveCache:
             raise
 
     def give_up(self) -> None:
-        """Free the cache, and drop what was to be written from it."""
+        """Free the cache and drop its unwritten segments."""
         self.snapshots, self.unwritten = {}, []
         self._reset()
 
@@ -429,7 +429,7 @@ class LiveCache:
         self.rewind()
 
     def beside(self) -> LiveCache:
-        """Another one at the last checkpoint that this one can go to, which it shares arrays with."""
+        """Another live cache, at the last checkpoint that this one can return to. They share arrays."""
         other = copy.copy(self)
         other.cache = prompt_cache.fork(self.cache)
         other._seconds, other.snapshots, other.unwritten = dict(self._seconds), dict(self.snapshots), []

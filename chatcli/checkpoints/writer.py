@@ -33,10 +33,7 @@ class CheckpointWriter:
 
     @property
     def waiting(self) -> list[Unwritten]:
-        """The segments to write now: not those of an unsent message.
-
-        Nor rows that are no longer in the live cache: they cannot be cut from it.
-        """
+        """The segments to write now: none of an unsent message, and none whose rows left the live cache."""
         ids = {*self._live.position.sent.ids}
         return [each for each in self._live.unwritten if each.log is None or each.path.id in ids]
 
@@ -98,7 +95,7 @@ class CheckpointWriter:
         return size
 
     def put_path(self) -> None:
-        """Write what the store lacks of the live path, which was private, as far as it can still be cut."""
+        """Write what the store lacks of the formerly private live path, as far as it can still be cut."""
         path, seconds = self._live.position.sent, self._live.seconds(self._live.position.sent)
         missing = self._store.missing(path)
         self._worker.call(self._put_earlier, path, missing, seconds / max(len(path), 1))

@@ -41,7 +41,7 @@ def format_of(suffix: str) -> str:
     if (form := SUFFIXES.get(suffix.lower())) is None:
         raise UsageError(
             f"Cannot export to {shorten(suffix, 20)}. The formats are md, html and json. "
-            "A file that ends in .chatcli has the checkpoints too."
+            "A file that ends in .chatcli also contains the checkpoints."
         )
     return form
 

@@ -34,13 +34,13 @@ THINKING_KEYS = ("reasoning_content", "reasoning", "thinking")
 TEXT_TYPES = ("text", "input_text", "output_text")
 # The year 5138 in seconds since the epoch. Later times are invalid.
 MAX_TIME = 1e11
-# What comes after the first four bytes of a sealed conversation (`sealed.py`), and in no text.
+# The bytes after the first four of a sealed conversation (`sealed.py`). No text contains them.
 SEALED_START = b"\0\0\0\0{"
 ID = re.compile(r"\w{1,128}", re.ASCII)
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether a file begins as a sealed conversation does, and no text."""
+    """Whether a file begins like a sealed conversation, as no text does."""
     with contextlib.suppress(OSError), files.open_named(path) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return file.read(9)[4:] == SEALED_START
@@ -73,7 +73,7 @@ def read(data: bytes) -> Imported:
         return _from_export(parsed)
     if isinstance(parsed, dict) and parsed.get("type") == "session":
         raise NotImportable(
-            "This is a session's own file: put it into the sessions folder, "
+            "This is a session file: put it into the sessions folder, "
             "or import what 'chatcli export --format json' writes."
         )
     if isinstance(parsed, dict) and "messages" in parsed:

@@ -1,7 +1,7 @@
-"""Sealed conversations: the words, the images and the checkpoints of a conversation in one file.
+"""Sealed conversations: a conversation's words, images and checkpoints in one file.
 
-FORMAT.md has the format, a safetensors file. Nothing here needs MLX. A file that is read may be anyone's: all
-of it is checked before a byte of it goes into the store.
+FORMAT.md describes the format, a safetensors file. Nothing here needs MLX. A file may come from anyone, so
+all of it is checked before any byte goes into the store.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ from chatcli.text import clean_line, file_size
 
 FORMAT, VERSION = "chatcli-sealed", "1"
 WORDS, IMAGES, SEGMENTS = "words", "images/", "kv/"
-# What a header may take: a hundred thousand arrays and more.
+# The largest header: enough for more than a hundred thousand arrays.
 MAX_HEADER_BYTES = 32 << 20
-# What a segment's metadata may say besides its checksums, which follow from its arrays here.
+# The metadata that a segment may have. Its checksums are recomputed from the header's.
 KEYS = {"format", "version", "kind", "fingerprint", "id", "parent", "start", "end", "seconds", "created"}
 KEYS |= {"ends", "cuts", "scalars"}
-# Where an adapter lies on one machine says nothing on another, and a file must not name a folder to read.
+# An adapter's path is meaningless on another machine, and a file must not make chatcli read a folder.
 LOCAL_OPTIONS = ("adapter_path",)
 
-# Called with bytes that are done, of how many.
+# Called with the number of bytes done and the total.
 Progress = Callable[[int, int], None]
 
 
 def no_progress(done: int, total: int) -> None:
-    """Where nobody watches."""
+    """Report no progress."""
 
 
 # Sealing
 
 
 class _Lines(SessionLog):
-    """A session whose lines are kept."""
+    """A session whose lines stay in memory."""
 
     def __init__(self, before: Conversation) -> None:
         line = header_line(before.date, before.model, before.system)
@@ -84,7 +84,7 @@ class _Lines(SessionLog):
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """A file of segments: its metadata and its tensors, which lie at `path`, or (None) in memory."""
+    """A file of segments: its metadata and its tensors, stored at `path`, or in memory if None."""
 
     metadata: Mapping[str, str]
     tensors: Mapping[str, Tensor | TensorInfo]
@@ -101,8 +101,8 @@ def seal(
 ) -> Streamed:
     """A conversation with the checkpoints of its path, or of all `branches`, as the content of a file.
 
-    What it gives is read from the store while it is written: it raises `SegmentDamaged` where a checkpoint is
-    damaged, which is set aside, or gone since: then seal it again. Raises `OSError`.
+    The content is read from the store while it is written. Writing it raises `SegmentDamaged` if a checkpoint
+    is missing or damaged (which is then set aside): seal again, without it. Raises `OSError`.
     """
     portable = _without_local_options(conversation)
     lines = _Lines(portable)
@@ -159,7 +159,7 @@ def _pictures(conversation: Conversation) -> dict[str, Any]:
 
 
 def _newest_record(entries: Sequence[Entry]) -> records.ReplyRecord:
-    """That of the last reply that has left checkpoints; empty if none has."""
+    """The record of the last reply that has checkpoints; empty if none has."""
     own = (entry.record for entry in reversed(entries) if entry.record.get("segments"))
     return next(own, records.ReplyRecord())
 
@@ -171,7 +171,7 @@ def _ids(entries: Collection[Entry]) -> set[str]:
 
 
 def _segments(sessions: Location, entries: Sequence[Entry], *, branches: bool) -> Iterator[_Source]:
-    """The files of the segments that these replies name, of the last one's model or of all, each once."""
+    """The files of the segments that these replies name, each once; of all models only with `branches`."""
     wanted = _ids(entries)
     last = _newest_record(entries)
     used = [entry.record for entry in entries] if branches else [last]
@@ -190,7 +190,7 @@ def _segments(sessions: Location, entries: Sequence[Entry], *, branches: bool) -
             with Container(item.path) as file:
                 if (skip, keep) == (0, len(item.ids)):
                     yield _Source(file.metadata, file.tensors, item.path)
-                else:  # what it holds besides is another conversation's, or comes from another file
+                else:  # its other segments belong to another conversation or come from another file
                     tensors, metadata = segments_between(file, keep, skip)
                     yield _Source(metadata, tensors)
         for name in sorted(held):
@@ -200,7 +200,7 @@ def _segments(sessions: Location, entries: Sequence[Entry], *, branches: bool) -
 
 
 def _items(folder: Location, wanted: Collection[str]) -> Iterator[inventory.Item]:
-    """The rows files that begin with a wanted segment, but for damaged ones."""
+    """The undamaged rows files that begin with a wanted segment."""
     digits = {name[: catalog.NAME_DIGITS] for name in wanted}
     for path in catalog.rows_files(folder):
         parts = catalog.ROWS_NAME.fullmatch(path.name)
@@ -218,7 +218,7 @@ def _bytes_of(tensor: Tensor | TensorInfo) -> int:
 
 
 def _chunks(source: _Source, keys: Sequence[str]) -> Iterator[bytes | memoryview]:
-    """The bytes of a source's tensors, checked. Raises `SegmentDamaged`, and sets a damaged file aside."""
+    """The checked bytes of a source's tensors. Sets a damaged file aside and raises `SegmentDamaged`."""
     if source.path is None:
         for key in keys:
             tensor = source.tensors[key]
@@ -250,11 +250,11 @@ def write(
     force: bool = False,
     progress: Progress = no_progress,
 ) -> None:
-    """`seal` into a file of the person's, as `export.write` does. Raises `FolderError` or `UsageError`."""
+    """`seal` into a file, like `export.write`. Raises `FolderError` or `UsageError`."""
     while True:
         with files.explained(f"seal the session '{name}'"):
             content = seal(folder, name, conversation, branches=branches, progress=progress)
-        with contextlib.suppress(SegmentDamaged):  # the file is set aside, or gone: without it
+        with contextlib.suppress(SegmentDamaged):  # the file was set aside or is gone: try again without it
             export.write(path, content, force=force)
             return
 
@@ -264,7 +264,7 @@ def write(
 
 @dataclass(frozen=True)
 class Sealed:
-    """A sealed conversation, open: its words, who computed it with what, and `segments` as files."""
+    """An open sealed conversation: its words, the model and program that computed it, and its segments."""
 
     transcript: Transcript
     model: str
@@ -275,33 +275,33 @@ class Sealed:
 
     @property
     def tokens(self) -> int:
-        """The tokens up to the end of the longest path that it has checkpoints of."""
+        """The number of tokens of the longest path with checkpoints."""
         return max((int(part.metadata["end"]) for part in self.segments), default=0)
 
     @property
     def seconds(self) -> float:
-        """What prefilling them took."""
+        """How long the prefill of its checkpoints took."""
         return sum(prefill_seconds(part.metadata) for part in self.segments if _is_rows(part))
 
     @property
     def bytes(self) -> int:
-        """What its checkpoints take."""
+        """The size of its checkpoints."""
         return sum(info.length for part in self.segments for info in part.tensors.values())
 
     @property
     def foreign_reason(self) -> str | None:
-        """Why no model here can use the checkpoints, as far as that is known without it; else None."""
+        """Why no model here can use the checkpoints; None if one may, as far as is known without loading."""
         here = records.program()
         if not self.segments or not self.program or self.program.startswith(here):
             return None
         took = f", which took {self.seconds:,.0f} s there" if self.seconds >= 1 else ""
         return (
-            f"It was made with {clean_line(self.model)} on {clean_line(self.program)}; here is {here}: "
-            f"{self.tokens:,} tokens will be read again{took}."
+            f"It was made with {clean_line(self.model)} on {clean_line(self.program)}; this is {here}: "
+            f"{self.tokens:,} tokens will be prefilled again{took}."
         )
 
     def about(self) -> dict[str, Any]:
-        """What there is to say of it, besides the words."""
+        """Facts about it, other than its words, for `show --json`."""
         return {
             "model": self.model,
             "program": self.program,
@@ -318,7 +318,7 @@ def _is_rows(part: Container) -> bool:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Sealed]:
-    """A sealed conversation, with its header and its words checked. Raises `NotImportable` and `OSError`."""
+    """Open a sealed conversation, checking its header and its words. Raises `NotImportable` and `OSError`."""
     try:
         with contextlib.closing(_container(path)) as file:
             yield _sealed(file)
@@ -339,11 +339,11 @@ def _container(path: Path) -> Container:
 def _sealed(file: Container) -> Sealed:
     metadata = file.metadata
     if metadata.get("format") != FORMAT:
-        raise SegmentDamaged("it has another format")
+        raise SegmentDamaged("it has a different format")
     if not metadata["version"].isdecimal() or int(metadata["version"][:9]) > int(VERSION):
         raise NotImportable("This was sealed by a newer chatcli: upgrade chatcli to import it.")
     if WORDS not in file.tensors or file.tensors[WORDS].length > files.MAX_IMPORT_BYTES:
-        raise SegmentDamaged("it has no words, or too many")
+        raise SegmentDamaged("its messages are missing or too large")
     name = importing.safe_name(metadata.get("name", ""))
     try:
         transcript = parse(name, file.read(WORDS).raw().tobytes())
@@ -351,29 +351,29 @@ def _sealed(file: Container) -> Sealed:
         raise NotImportable(str(error)) from error
     conversation = _without_local_options(transcript.conversation)
     if transcript.problems or transcript.interrupted or not conversation.entries:
-        raise SegmentDamaged("; ".join(transcript.problems[:1]) or "there are no messages in it")
+        raise SegmentDamaged("; ".join(transcript.problems[:1]) or "it has no messages")
     for entry in conversation.entries.values():
         if not importing.ID.fullmatch(entry.id):
-            raise SegmentDamaged("a message has an id that is not one")
+            raise SegmentDamaged("a message has an invalid id")
     parts = _parts(file)
     images = {key.removeprefix(IMAGES): info for key, info in file.tensors.items() if key.startswith(IMAGES)}
     used = 1 + len(images) + sum(len(part.tensors) for part in parts)
     too_large = any(info.length > MAX_BYTES for info in images.values())
     if used != len(file.tensors) or not images.keys() <= _pictures(conversation).keys() or too_large:
-        raise SegmentDamaged("it holds more than its words name")
+        raise SegmentDamaged("it holds data that no message names")
     _check_segments(parts, _ids(conversation.entries.values()))
     transcript = replace(transcript, conversation=conversation)
     return Sealed(transcript, metadata["model"], metadata["program"], images, parts, file)
 
 
 def _parts(file: Container) -> list[Container]:
-    """Each of the files of segments in it. Raises `SegmentDamaged`."""
+    """The files of segments in it. Raises `SegmentDamaged`."""
     try:
         each = json.loads(file.metadata["segments"])
     except (ValueError, RecursionError) as error:
-        raise SegmentDamaged("it does not say which segments it has") from error
+        raise SegmentDamaged("its list of segments is missing or invalid") from error
     if not isinstance(each, list):
-        raise SegmentDamaged("it does not say which segments it has")
+        raise SegmentDamaged("its list of segments is missing or invalid")
     named: dict[str, dict[str, TensorInfo]] = {}
     for key, info in file.tensors.items():
         if (match := re.fullmatch(r"kv/(\d{6})/(.+)", key, re.ASCII)) is not None:
@@ -382,13 +382,13 @@ def _parts(file: Container) -> list[Container]:
     for number, metadata in enumerate(each):
         is_text = isinstance(metadata, dict) and metadata.keys() <= KEYS
         if not is_text or not all(isinstance(value, str) for value in metadata.values()):
-            raise SegmentDamaged("what it says of a segment is not text")
+            raise SegmentDamaged("a segment's metadata is invalid")
         parts.append(file.part(named.pop(f"{number:06}", {}), metadata))
     return parts
 
 
 def _check_segments(parts: Sequence[Container], named: set[str]) -> None:
-    """That each is a segment of this conversation under its own id, once, and follows another one.
+    """Check that each is a segment of this conversation, has its own id, occurs once, and follows another.
 
     Raises `SegmentDamaged`.
     """
@@ -399,7 +399,7 @@ def _check_segments(parts: Sequence[Container], named: set[str]) -> None:
     for part in parts:
         fingerprint = part.metadata["fingerprint"]
         if not inventory.MODEL_NAME.fullmatch(fingerprint):
-            raise SegmentDamaged("a fingerprint is not one")
+            raise SegmentDamaged("a fingerprint is invalid")
         inventory.name_of(part, fingerprint)
         if not _is_rows(part):
             continue
@@ -410,18 +410,18 @@ def _check_segments(parts: Sequence[Container], named: set[str]) -> None:
             or not named >= set(ids)
             or str(own_ends[-1]) != part.metadata["end"]
         ):
-            raise SegmentDamaged("a segment comes twice, or is none of this conversation")
+            raise SegmentDamaged("a segment occurs twice, or does not belong to this conversation")
         starts.append((fingerprint, part.metadata["parent"], int(part.metadata["start"])))
         ends.update(zip(keys, own_ends, strict=True))
         length = own_ends[-1] - starts[-1][2]
         rows.setdefault(fingerprint, []).append(Piece(part, length, length))
     for fingerprint, parent, start in starts:
         if ends.get((fingerprint, parent), 0 if parent == root_id(fingerprint) else None) != start:
-            raise SegmentDamaged("a segment follows none")
+            raise SegmentDamaged("a segment's parent is missing")
     states = [part.metadata for part in parts if not _is_rows(part)]
     for metadata in states:
         if str(ends.pop((metadata["fingerprint"], metadata["id"]), None)) != metadata["end"]:
-            raise SegmentDamaged("a state comes twice, or belongs to no segment")
+            raise SegmentDamaged("a state occurs twice, or belongs to no segment")
     for pieces in rows.values():
         Rows(pieces)
 
@@ -438,19 +438,19 @@ def unpack(
     checkpoints: bool = True,
     progress: Progress = no_progress,
 ) -> SessionFile:
-    """Put the segments into the store, then the words into a new session. Interrupted, neither is there.
+    """Put the segments into the store, then the words into a new session; neither if an error occurs.
 
-    Every byte is read and checked first. Without `checkpoints`, and where none here can be used, it is the
-    words alone. Raises `NotImportable`, also if the segments take more than `limit` bytes, and as
-    `importing.save`.
+    Every byte is read and checked first. Imports only the words without `checkpoints`, or if this machine
+    cannot use them. Raises `NotImportable`, also if the segments take more than `limit` bytes, and whatever
+    `importing.save` raises.
     """
     folder_of = folder.location
     parts = sealed.segments if checkpoints and sealed.foreign_reason is None else ()
     size = sum(info.length for part in parts for info in part.tensors.values())
     if size > limit:
         raise NotImportable(
-            f"Its checkpoints take {file_size(size)}, and all of yours may take {file_size(limit)}: "
-            "a larger --cache-limit makes room, and --no-cache imports the words alone."
+            f"Its checkpoints take {file_size(size)}, but the limit for all checkpoints is "
+            f"{file_size(limit)}: raise it with --cache-limit, or import only the words with --no-cache."
         )
     images = []
     written: list[Location] = []
@@ -459,7 +459,7 @@ def unpack(
         for sha256, info in sealed.images.items():
             data = sealed.file.read(f"{IMAGES}{sha256}").raw().tobytes()
             if hashlib.sha256(data).hexdigest() != sha256 or len(data) != info.length:
-                raise SegmentDamaged("an image is another one")
+                raise SegmentDamaged("an image does not match its digest")
             images.append(Image(pictures[sha256], data))
         done = 0
         for part in parts:

@@ -1,4 +1,4 @@
-"""The kinds of leaf in a prompt cache: rows, windows and states. What depends on mlx-lm's classes is here.
+"""The kinds of leaf in a prompt cache: rows, windows and states. Everything specific to mlx-lm's classes.
 
 A leaf is a cache object that holds arrays; `CacheList` nests them. There are three kinds:
 
@@ -9,7 +9,7 @@ A leaf is a cache object that holds arrays; `CacheList` nests them. There are th
 - State (`ArraysCache` and any other class): arrays that cannot be cut, such as recurrent and convolution
   state. They are kept whole and restored only at their own position.
 
-`KINDS` says of which kind a class is. Keys and values have mlx-lm's shape (batch, heads, tokens,
+`KINDS` maps classes to kinds. Keys and values have mlx-lm's shape (batch, heads, tokens,
 head_dim) and keep their dtype. Quantized ones are (packed, scales, biases) of shape (batch, heads, tokens,
 ...), so rows lie along axis 2 everywhere. An array is named by its leaf's number and its place there:
 `0.keys`, `3.values.1`.
@@ -43,17 +43,16 @@ NamedArrays = list[tuple[str, mx.array]]
 class Leaf:
     """A cache object and its `number` in its prompt cache: a state of its whole contents, of any class."""
 
-    # Whether it is known how it grows: by rows, or not at all. False: an unknown class, which may grow in
-    # any way.
+    # Whether its growth is known: by rows, or none. False for an unknown class, which may grow in any way.
     is_known = False
-    # Whether rows of tokens that were generated are those of a prefill, but for rounding.
+    # Whether generated tokens have the same rows as prefilled ones, except for rounding.
     decodes_as_prefilled = True
 
     def __init__(self, number: int, cache: Any) -> None:
         self.number, self.cache = number, cache
 
     def snapshot(self) -> Any:
-        """What it takes to rewind it to what it is now. Arrays are shared, not copied."""
+        """What is needed to rewind to the present content. Arrays are shared, not copied."""
         arrays: Arrays = {}
         return freeze(self.cache, arrays, str(self.number)), arrays
 
@@ -67,12 +66,12 @@ class Leaf:
         return False
 
     def drop(self, count: int) -> None:
-        """Drop the newest `count` tokens, where it `can_drop` them."""
+        """Drop the newest `count` tokens, if it `can_drop` them."""
         raise NotImplementedError
 
     @property
     def nbytes(self) -> int:
-        """The bytes of its arrays, spare rows of the buffers included."""
+        """The bytes of its arrays, including spare rows of the buffers."""
         return sum(array.nbytes for array in arrays_in(self.cache))
 
     def growth(self) -> Growth:
@@ -90,7 +89,7 @@ class State(Leaf):
 
 
 class Rows(Leaf):
-    """Rows of all tokens. mlx-lm puts them together anew for each update."""
+    """Rows of all tokens. mlx-lm concatenates them again for each update."""
 
     is_known = True
 
@@ -118,7 +117,7 @@ class Rows(Leaf):
         return [(name, buffer[..., start:end, :]) for name, buffer in self.buffers]
 
     def append(self, rows: NamedArrays, end: int) -> None:
-        """Put rows behind those that it has; the last is that of token `end` - 1."""
+        """Append rows; the last is that of token `end` - 1."""
         start, buffers = self.cache.offset, self.buffers
         if buffers and buffers[0][1].shape[2] >= end:
             new = dict(rows)
@@ -137,15 +136,15 @@ class Rows(Leaf):
         self.cache.offset -= count
 
     def length_to_read(self, count: int) -> int | None:
-        """The rows to read where `count` are on disk; None: exactly these.
+        """How many rows to read if `count` are on disk; None: exactly these.
 
-        Fewer are the newest ones. More leave room in the buffer, so that the next update does not copy it.
+        Fewer means the newest ones. More leaves room in the buffer, so that the next update does not copy it.
         """
         return None
 
 
 class OffsetRows(Rows):
-    """Rows in buffers that mlx-lm writes only past the offset, which is all that going back takes."""
+    """Rows in buffers that mlx-lm writes only past the offset, so rewinding only sets the offset."""
 
     def snapshot(self) -> Any:
         return self.cache.offset
@@ -169,7 +168,7 @@ class OffsetRows(Rows):
             self.cache.keys = self.cache.values = None
 
     def _buffer_length(self, count: int, *, planned: bool) -> int:
-        """Rows for `count` tokens and at least two steps more; whole steps where they are to be `planned`."""
+        """Rows for `count` tokens and at least two steps more; whole steps if they must be `planned`."""
         step = self.cache.step
         return int(count + -count % step + (2 if planned else 2.5) * step)
 
@@ -209,7 +208,7 @@ class QuantizedRows(OffsetRows):
 
 
 class Window(Rows):
-    """Rows of the newest tokens, of which it drops the oldest. `kept` are the first tokens, which stay."""
+    """Rows of the newest tokens; older ones are dropped. The first `kept` tokens stay."""
 
     size: int
     kept = 0
@@ -222,7 +221,7 @@ class Window(Rows):
         raise NotImplementedError
 
     def set_in_order(self, rows: NamedArrays, end: int) -> None:
-        """Give it rows in temporal order, of which the newest is that of token `end` - 1."""
+        """Set its rows, in temporal order; the last is that of token `end` - 1."""
         surplus = max(rows[0][1].shape[2] - self.size, 0)
         if surplus:
             kept = self.kept
@@ -234,7 +233,7 @@ class Window(Rows):
         self.cache.offset = end
 
     def reorder(self) -> None:
-        """Put the rows in temporal order, as those of a restored one are."""
+        """Put the rows in temporal order, like those of a restored window."""
         if self.cache.keys is not None:
             self.set_in_order(self.in_order(), self.cache.offset)
 
@@ -279,7 +278,7 @@ class Rotating(Window):
 
 
 class Chunked(Window):
-    """Rows that are cut at the front when a chunk is full."""
+    """Rows that are cut at the front whenever a chunk is full."""
 
     def __init__(self, number: int, cache: Any) -> None:
         super().__init__(number, cache)
@@ -297,7 +296,7 @@ class Chunked(Window):
         self.cache.offset -= count
 
 
-# A class that is not here is a state of its whole contents, which may grow.
+# Any other class is a state of its whole contents, which may grow.
 KINDS: dict[type, type[Leaf]] = {
     KVCache: PlainRows,
     QuantizedKVCache: QuantizedRows,
@@ -337,6 +336,6 @@ def _flat(cache: Sequence[Any]) -> Iterator[Any]:
 
 
 def concatenated(before: NamedArrays, after: NamedArrays) -> NamedArrays:
-    """The rows of both, one after the other."""
+    """The rows of both, concatenated."""
     old = dict(before)
     return [(name, mx.concatenate([old[name], new], axis=2) if old else new) for name, new in after]

@@ -1,7 +1,7 @@
 """mlx-lm's prompt caches: split into rows and state, filled, appended to, forked, rewound and trimmed.
 
-A prompt cache is mlx-lm's list with a cache object per layer. What depends on their classes is in `leaf`;
-here is what is done with all leaves. Whatever evaluates arrays belongs on the thread that owns MLX.
+A prompt cache is mlx-lm's list with a cache object per layer. `leaf` has what depends on their classes; this
+module works on all leaves. Call anything that evaluates arrays on the thread that owns MLX.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from chatcli.store.segments.rows import Rows
 UNQUANTIZED = (
     "leave out --kv-bits (kv_bits in the settings), and name the model with -m where a session keeps it."
 )
-# What MLX says of rows that groups do not divide, with their length.
+# MLX's error for rows whose length the group size does not divide; it names the length.
 INDIVISIBLE = re.compile(r"divisible by the quantization group size.*,\s*(\d+)\)")
 PromptCache = list[Any]
-# From so many rows on it is sooner to decode in buffers that MLX's CUDA build plans its attention for.
+# From this many rows on, decoding is faster in buffers for which MLX's CUDA build plans its attention.
 PLANNED_ROWS = 4096
-# mlx-lm's masks of these show one token more than their windows hold, if several are run in one pass.
+# With several tokens in one pass, mlx-lm's masks of these show one token more than their windows hold.
 OTHER_MASKS = {"plamo3"}
 
 
 def new(model: Any, options: ModelOptions = DEFAULTS) -> PromptCache:
-    """An empty cache for `model`, of the size and precision that `options` ask for.
+    """An empty cache for `model`, with the size and precision in `options`.
 
-    Raises `CacheRefused` where mlx-lm has no such cache for this model.
+    Raises `CacheRefused` if mlx-lm has no such cache for this model.
     """
     if options.max_kv_size is not None and hasattr(model, "make_cache"):
         raise CacheRefused(
@@ -58,7 +58,7 @@ def new(model: Any, options: ModelOptions = DEFAULTS) -> PromptCache:
     cache = list(make_prompt_cache(model, options.max_kv_size))
     if options.kv_bits is None:
         return cache
-    # While it is empty, so that all of its rows are alike.
+    # While it is empty, so that all of its rows have the same type.
     try:
         cache = [
             part.to_quantized(group_size=options.kv_group_size, bits=options.kv_bits)
@@ -76,9 +76,9 @@ def new(model: Any, options: ModelOptions = DEFAULTS) -> PromptCache:
 
 
 def check_quantized(model: Any, options: ModelOptions) -> None:
-    """Run three tokens on a quantized cache, which not every model's code can.
+    """Run three tokens on a quantized cache: not every model's code supports one.
 
-    Raises `CacheRefused`, also where the head dimension is no multiple of the group size.
+    Raises `CacheRefused`, also if the head dimension is not a multiple of the group size.
     """
     cache = new(model, options)
     try:
@@ -88,9 +88,9 @@ def check_quantized(model: Any, options: ModelOptions) -> None:
     except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         if indivisible := INDIVISIBLE.search(reason):
-            reason = f"its keys and values are {indivisible[1]} numbers long, no multiple of that"
+            reason = f"its keys and values are {indivisible[1]} numbers long, which is not a multiple of that"
         elif "[broadcast_shapes]" in reason:
-            reason = "mlx-lm has no room for rows of this length in so many bits"
+            reason = "mlx-lm cannot store rows of this length in this many bits"
         raise CacheRefused(
             f"This model cannot use a cache of {options.kv_bits} bits in groups of "
             f"{options.kv_group_size}: {reason}. Try another --kv-group-size or --kv-bits, or "
@@ -121,7 +121,7 @@ def is_stateful(cache: PromptCache) -> bool:
 
 
 def rewinds_by_offset(cache: PromptCache) -> bool:
-    """Whether a snapshot takes no memory, because every leaf goes back by its offset alone."""
+    """Whether a snapshot takes no memory, because every leaf rewinds by setting its offset."""
     return all(isinstance(leaf, OffsetRows) for leaf in leaves(cache))
 
 
@@ -143,7 +143,7 @@ def evaluate(cache: PromptCache) -> None:
 
 
 def shortest_window(cache: PromptCache) -> int | None:
-    """How many of the newest tokens every window has rows of at least; None without windows."""
+    """The number of newest tokens whose rows every window has; None without windows."""
     return min((window.size - window.kept for window in windows_in(cache)), default=None)
 
 
@@ -153,8 +153,8 @@ def shortest_window(cache: PromptCache) -> int | None:
 class RowLog:
     """The windows' rows of the tokens of one segment, collected while these are run.
 
-    `complete` is False once rows were dropped before they could be recorded. Of a reply `states` are the last
-    two of the places that it can go on from.
+    `complete` is False once rows were dropped before they could be recorded. `states` has the last two states
+    of a reply, from which it can be continued.
     """
 
     def __init__(self, pieces: Mapping[str, Sequence[mx.array]] | None = None) -> None:
@@ -168,14 +168,14 @@ class RowLog:
         return sum(part.nbytes for parts in self._pieces.values() for part in parts)
 
     def keep_state(self, cache: PromptCache, position: int) -> None:
-        """Keep the state that the cache has now, after `position` tokens."""
+        """Keep the cache's present state, after `position` tokens."""
         self.states = [*self.states[-1:], state_at(cache, position)]
 
     def record(self, cache: PromptCache, count: int, *, reorder: bool = True) -> None:
         """Keep the windows' rows of the last `count` tokens, before a later update drops them.
 
-        `reorder` also reorders the windows as those of a restored cache are, so that both give the
-        same bits from here on.
+        `reorder` also puts the windows in the order of a restored cache, so that both give the same bits from
+        here on.
         """
         for window in windows_in(cache):
             if window.cache.keys is not None:
@@ -186,7 +186,7 @@ class RowLog:
                 window.reorder()
 
     def add(self, number: int, rows: NamedArrays) -> None:
-        """Keep rows of a leaf, copied, so that the buffers that they lie in can be freed."""
+        """Keep a copy of a leaf's rows, so that their buffers can be freed."""
         copies = [(name, mx.contiguous(part)) for name, part in rows]
         mx.async_eval([part for _, part in copies])  # type: ignore[no-untyped-call]
         for name, part in copies:
@@ -197,14 +197,14 @@ class RowLog:
         self.complete, self.states, self._pieces = False, [], {}
 
     def copy(self) -> RowLog:
-        """A log that goes on from here on its own; the rows so far are shared."""
+        """An independent log that continues from here; the rows so far are shared."""
         other = RowLog(self._pieces)
         other.states, other.complete = self.states, self.complete
         return other
 
     @classmethod
     def joined(cls, logs: Iterable[RowLog]) -> RowLog:
-        """The rows of all of these, one after the other; they are shared."""
+        """The rows of all of these in order; they are shared."""
         whole = cls()
         for log in logs:
             whole.complete &= log.complete
@@ -213,9 +213,9 @@ class RowLog:
         return whole
 
     def split(self, count: int) -> tuple[RowLog, RowLog]:
-        """A log of the rows of the first `count` tokens, and one of those after them, with the states.
+        """A log of the rows of the first `count` tokens, and a log of the later rows, with the states.
 
-        This one is the first if there are no more, and empty if there are.
+        If there are no later rows, the first is this log; otherwise this log is empty afterwards.
         """
         if all(sum(rows.shape[2] for rows in pieces) <= count for pieces in self._pieces.values()):
             return self, RowLog()
@@ -231,7 +231,7 @@ class RowLog:
         self._pieces = {name: [rows[..., :count, :]] for name, rows in self.take().items()}
 
     def take(self) -> Arrays:
-        """The rows, an array of shape (batch, heads, tokens, ...) per name; the log is empty then."""
+        """The rows, an array of shape (batch, heads, tokens, ...) per name. Empties the log."""
         pieces, self._pieces = self._pieces, {}
         return {name: mx.concatenate(parts, axis=2) for name, parts in pieces.items()}
 
@@ -242,7 +242,7 @@ class RowLog:
 def segment_rows(cache: PromptCache, log: RowLog, start: int, end: int) -> dict[str, Tensor]:
     """The rows of tokens [start, end) as bytes, each of shape (batch, heads, end - start, ...).
 
-    Those of the windows come from `log`, which begins with `start` and is empty then.
+    Those of the windows come from `log`, which begins with `start` and is emptied.
     """
     rows = {name: logged[..., : end - start, :] for name, logged in log.take().items()}
     for leaf in rows_in(cache):
@@ -252,7 +252,7 @@ def segment_rows(cache: PromptCache, log: RowLog, start: int, end: int) -> dict[
 
 
 def state(cache: PromptCache, kept: Snapshot | None = None) -> tuple[dict[str, Tensor], str]:
-    """The leaves without rows, as they are or as they were `kept`: their arrays as bytes, the rest as JSON.
+    """The leaves without rows, as they are now or as `kept`: their arrays as bytes, the rest as JSON.
 
     Raises `TypeError` if a leaf holds something that cannot be written.
     """
@@ -263,7 +263,7 @@ def state(cache: PromptCache, kept: Snapshot | None = None) -> tuple[dict[str, T
 
 
 def _as_tensors(arrays: Arrays) -> dict[str, Tensor]:
-    """The arrays' bytes, evaluated and not copied again: a CUDA device's are copied where they are read."""
+    """The arrays' bytes, evaluated and not copied again: a CUDA device's are copied when they are read."""
     contiguous: dict[str, Any] = {name: mx.contiguous(array) for name, array in arrays.items()}
     mx.eval(list(contiguous.values()))
     return {
@@ -273,10 +273,10 @@ def _as_tensors(arrays: Arrays) -> dict[str, Tensor]:
 
 
 def fill(cache: PromptCache, rows: Rows, state: Mapping[str, Tensor], scalars: str) -> None:
-    """Fill an empty cache, or one that `move_rows` has given rows of the same tokens, to the end of `rows`.
+    """Fill a cache that is empty, or that has rows of the same tokens from `move_rows`, to the end of `rows`.
 
     `state` and `scalars` are what the function `state` returned there. Raises `SegmentDamaged` or `OSError`
-    as reading does, and what MLX raises where the arrays do not fit.
+    as reading does, and MLX's errors if the arrays do not fit.
     """
     by_number = {leaf.number: leaf for leaf in rows_in(cache)}
     lengths = {number: leaf.length_to_read(rows.count) for number, leaf in by_number.items()}
@@ -287,7 +287,7 @@ def fill(cache: PromptCache, rows: Rows, state: Mapping[str, Tensor], scalars: s
 
 
 def append(cache: PromptCache, log: RowLog, rows: Rows, state: Mapping[str, Tensor], scalars: str) -> None:
-    """Add rows from disk as if their tokens had been prefilled; those of the windows to `log` too.
+    """Add rows from disk as if their tokens had been prefilled, and the windows' rows to `log`.
 
     `state` and `scalars` are those at the end of `rows`. Raises as `fill` does.
     """
@@ -309,7 +309,7 @@ def _set_state(cache: PromptCache, state: Mapping[str, Tensor], scalars: str) ->
 
 
 def _read(rows: Rows, lengths: Mapping[int, int | None]) -> dict[int, NamedArrays]:
-    """The arrays of each leaf, of `lengths` rows (None: all; 0: the leaf is left out)."""
+    """The arrays of each leaf, with `lengths` rows (None: all; 0: omit the leaf)."""
     wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
     return _by_leaf(loader.read(rows, {name: length for name, length in wanted.items() if length != 0}))
 
@@ -324,9 +324,9 @@ def _by_leaf(arrays: Mapping[str, mx.array]) -> dict[int, NamedArrays]:
 
 
 def move_rows(cache: PromptCache, into: PromptCache, position: int) -> None:
-    """Give the rows of the first `position` tokens to an empty cache, where an offset suffices for that.
+    """Give the rows of the first `position` tokens to an empty cache, if setting an offset suffices.
 
-    `cache` must not be used any more.
+    `cache` must not be used afterwards.
     """
     for leaf, empty in zip(leaves(cache), leaves(into), strict=True):
         if isinstance(leaf, OffsetRows):
@@ -347,16 +347,16 @@ def reserve(cache: PromptCache, *, planned: bool) -> None:
 
 
 def fork(cache: PromptCache) -> PromptCache:
-    """A second cache with the same content. Arrays are shared until one of the two writes to them."""
+    """A second cache with the same content. Arrays are shared until one of them writes."""
     return copy.deepcopy(cache)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A cache after `position` tokens: what each leaf, by its number, goes back to.
+    """A cache after `position` tokens: what each leaf, by its number, rewinds to.
 
-    That is an offset, or what it holds, frozen, and its arrays. Of a state alone only the leaves without rows
-    are there.
+    That is an offset, or the frozen leaf with its arrays. The snapshot of a state has only the leaves without
+    rows.
     """
 
     position: int
@@ -389,7 +389,7 @@ def state_of(cache: PromptCache, kept: Snapshot) -> Snapshot:
 
 
 def rewind(cache: PromptCache, to: Snapshot) -> None:
-    """Bring the cache, or its state, back to a snapshot of its own past. Rows before it must be untouched."""
+    """Rewind the cache, or its state, to an earlier snapshot of it. Rows before it must be untouched."""
     for leaf in leaves(cache):
         if leaf.number in to.parts:
             leaf.rewind(to.parts[leaf.number])
@@ -398,10 +398,10 @@ def rewind(cache: PromptCache, to: Snapshot) -> None:
 def rewind_run(
     cache: PromptCache, log: RowLog, start: Snapshot, position: int, state: Snapshot | None
 ) -> None:
-    """Bring the cache back to `position`, between a snapshot and what was run from there.
+    """Rewind the cache to `position`, which lies after a snapshot.
 
-    `log` has the windows' rows of what was run, and is cut too; `state` is that at `position`, where there
-    are leaves without rows.
+    `log` has the windows' rows of the tokens run since, and is cut too. `state` is the state at `position`,
+    if there are leaves without rows.
     """
     rewind(cache, start)
     log.cut(position - start.position)
@@ -418,8 +418,8 @@ def rewind_run(
 def take_back(cache: PromptCache, before: Snapshot, run: int, kept: int, *, in_one_pass: bool = True) -> int:
     """Take back all but the first `kept` of the `run` tokens that the cache was given since `before`.
 
-    Returns how many of them it holds: `kept`, or none where some leaf cannot be cut there. Such a state is
-    replaced by every pass and not written into, so it goes back by a reference.
+    Returns how many of them it still holds: `kept`, or 0 if some leaf cannot be cut there. Every pass
+    replaces such a state and never writes into it, so the reference in `before` restores it.
     """
     if kept == run:
         return kept
@@ -433,9 +433,9 @@ def take_back(cache: PromptCache, before: Snapshot, run: int, kept: int, *, in_o
 
 
 def most_in_one_pass(model: Any, cache: PromptCache) -> int | None:
-    """How many tokens may be run in one pass and see what each would see alone; None: any number.
+    """The most tokens that can run in one pass with the same result as singly; None: any number.
 
-    A window that keeps its first tokens shows them, once it is full, to a token that is run alone only.
+    Once a window that keeps its first tokens is full, it shows them only to a token that is run alone.
     """
     windows = windows_in(cache)
     if getattr(model, "model_type", None) not in OTHER_MASKS:

@@ -77,15 +77,16 @@ def open_session(folder: SessionFolder, request: SessionRequest, system: str | N
 
 
 def read_again(conversation: Conversation) -> list[str]:
-    """A sentence if another machine, or other libraries, have computed what a conversation goes on from.
+    """A sentence if a conversation's checkpoints come from another machine or other libraries.
 
-    It is known without the model, so it is said before that is loaded.
+    This is known without the model, so it can be said before the model is loaded.
     """
     own = (entry.record for entry in reversed(conversation.path()) if entry.record.get("segments"))
     there = next(own, ReplyRecord()).get("program", "")
     if not there or there.startswith(here := program()):
         return []
-    return [f"This conversation was held with {clean_line(there)}. Here is {here}: it is read again first."]
+    held = f"This conversation was held with {clean_line(there)}."
+    return [f"{held} This is {here}: it is prefilled again first."]
 
 
 def save(folder: SessionFolder, session: SessionLog, title: str, model: str) -> SessionFile:

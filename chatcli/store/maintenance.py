@@ -1,4 +1,4 @@
-"""Deletes sessions with all that belongs to them, and finds files that are damaged or can be removed."""
+"""Deletes and pins sessions, and finds files that are damaged or can be removed."""
 
 from __future__ import annotations
 
@@ -65,30 +65,30 @@ def open_segments(sessions: Path | Location, own: Location | None = None) -> set
 
 
 def pin(folder: SessionFolder, name: str, limit: int) -> int:
-    """Keep the checkpoints of a session when space is short. Returns their bytes.
+    """Protect the checkpoints of a session from eviction. Returns their bytes.
 
-    Raises `UsageError` if those of all pinned sessions take more than `limit`.
+    Raises `UsageError` if those of all pinned sessions would take more than `limit`.
     """
     with files.explained(f"pin '{name}'"):
         names = {*pins.names(folder.location), name}
         sizes = pinned_bytes(folder.location, names)
         if (total := sum(sizes.values())) > limit:
             raise UsageError(
-                f"The pinned conversations would take {file_size(total)}, and all checkpoints may take "
-                f"{file_size(limit)}: a larger --cache-limit makes room."
+                f"The pinned conversations would take {file_size(total)}, but the limit for all checkpoints "
+                f"is {file_size(limit)}: raise it with --cache-limit."
             )
         pins.add(folder.location, name)
     return sizes[name]
 
 
 def unpin(folder: SessionFolder, name: str) -> None:
-    """The checkpoints of a session may go when space is short."""
+    """Allow a session's checkpoints to be evicted again."""
     with files.explained(f"unpin '{name}'"):
         pins.forget(folder.location, name)
 
 
 def pinned_bytes(sessions: Location, names: Iterable[str]) -> dict[str, int]:
-    """What the checkpoints of each of these sessions take; what several share counts for the first."""
+    """The bytes of each session's checkpoints; shared checkpoints count for the first session."""
     sizes = {
         path.name: (catalog.last_id(path.name), entry.stat(follow_symlinks=False).st_size)
         for model in inventory.models(sessions)

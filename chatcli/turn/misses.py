@@ -27,9 +27,9 @@ def explain(context: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
     if plan.shared - plan.start < WORTH_TOKENS:
         return None
     # A model with state can only be restored where one is kept.
-    at = f"the last state before that is at token {plan.start:,}"
-    kept = at if plan.depth else "no state before that is kept"
-    return f"{plan.shared:,} tokens are those of an earlier prompt, and {kept}"
+    at = f"the last state within them is at token {plan.start:,}"
+    kept = at if plan.depth else "no state within them is kept"
+    return f"an earlier prompt begins with the same {plan.shared:,} tokens, but {kept}"
 
 
 def _missing_of_conversation(context: TurnContext, prompt: Prompt, plan: Plan) -> str | None:
@@ -52,7 +52,7 @@ def _missing_of_conversation(context: TurnContext, prompt: Prompt, plan: Plan) -
     if expected is not None and depth < expected:
         if context.checkpoints.stateful and plan.rows >= expected:
             end = path.upto(expected).end
-            return f"the state at token {end} is not kept: it is quickly computed again"
+            return f"the state at token {end} was not kept because it is quick to recompute"
         return f"the checkpoint after token {path[depth - 1].end} is {GONE}" if depth else EVICTED_MESSAGE
     if expected is not None:
         newest = replies[-1].record
@@ -74,19 +74,19 @@ def _missing_of_conversation(context: TurnContext, prompt: Prompt, plan: Plan) -
 
 
 def _computed_otherwise(context: TurnContext, last: ReplyRecord) -> str:
-    """What was another when the reply of this record was made."""
+    """What has changed since the reply of this record was made."""
     loaded, model, there = context.checkpoints.loaded, last.get("model"), last.get("program", "")
     if model and model != loaded.name:
         return f"the model changed (before: {model})"
     if there not in ("", loaded.program):
-        return f"made with {there}; here {loaded.program}"
+        return f"made with {there}; this is {loaded.program}"
     return "the model, its cache settings or the program changed"
 
 
 def read_again(context: TurnContext, prompt: Prompt, tokens: int) -> str | None:
-    """That these many `tokens` of a conversation that another model or machine held are read again, and why.
+    """Say that `tokens` tokens are prefilled again because another model or machine computed them.
 
-    None where this one held it, and where that takes no time worth a word.
+    None if this one computed them, or if there are too few to mention.
     """
     if tokens < WORTH_TOKENS:
         return None
@@ -98,7 +98,7 @@ def read_again(context: TurnContext, prompt: Prompt, tokens: int) -> str | None:
     seconds = context.checkpoints.live.speed.estimate(0, 0.0, tokens)
     about = f", about {seconds:,.0f} s" if seconds >= 1 else ""
     why = _computed_otherwise(context, last)
-    return f"{why[0].upper()}{why[1:]}: {tokens:,} tokens are read again{about}."
+    return f"{why[0].upper()}{why[1:]}: {tokens:,} tokens are prefilled again{about}."
 
 
 def _why_nothing_was_kept(record: ReplyRecord) -> str:

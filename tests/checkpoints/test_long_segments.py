@@ -81,7 +81,7 @@ def test_where_a_state_is_missing_the_reason_says_so(tmp_path: Path) -> None:
             chat = harness.chat(str(number), f"{shared}\nLine {number}.")
             reasons.append(harness.say(chat, "Hello.", settle=False).miss_reason)
     assert reasons[0] is None
-    assert "tokens are those of an earlier prompt, and no state before that is kept" in str(reasons[1])
+    assert "tokens, but no state within them is kept" in str(reasons[1])
 
 
 @pytest.mark.slow

@@ -110,5 +110,5 @@ def test_going_back_computes_nothing_where_it_is_open_and_says_why_where_it_is_n
         chat.session.move_head(first)
         computed = harness.say(chat, OTHER_QUESTION)
         assert 0 < computed.reused_tokens < boundary
-        assert f"the state at token {boundary} is not kept" in (computed.miss_reason or "")
+        assert f"the state at token {boundary} was not kept" in (computed.miss_reason or "")
     assert outcome(in_memory) == outcome(computed)

@@ -370,7 +370,7 @@ def test_what_cannot_be_kept_whole_is_refused_by_its_number(bad: Any, says: str)
         (b'{"a": 1}', "not a list of messages"),
         (b'[{"title": "Trip", "mapping": {}}]', "format of its own"),
         (b'{"messages": 7}', "not a list of messages"),
-        (b'{"type": "session", "version": 1}\n{"type": "user"}\n', "session's own file"),
+        (b'{"type": "session", "version": 1}\n{"type": "user"}\n', "a session file"),
     ],
 )
 def test_what_is_no_conversation_is_refused_in_a_sentence(data: bytes, says: str) -> None:

@@ -142,15 +142,15 @@ def test_what_was_made_with_other_libraries_gives_its_words_and_the_reason(
     with sealed.opened(talk) as opened:
         reason = opened.foreign_reason
         assert reason is not None
-        assert f"made with its-model on {other}; here is {records.program()}: " in reason
-        assert f"{opened.tokens:,} tokens will be read again" in reason
+        assert f"made with its-model on {other}; this is {records.program()}: " in reason
+        assert f"{opened.tokens:,} tokens will be prefilled again" in reason
     unseal(talk, tmp_path / "there")
     assert ["talk"] == SessionFolder(tmp_path / "there").names()
     assert [] == segment_files(tmp_path / "there")
 
 
 def test_the_words_alone_can_be_had_and_too_many_checkpoints_are_refused(talk: Path, tmp_path: Path) -> None:
-    with pytest.raises(NotImportable, match="a larger --cache-limit makes room"):
+    with pytest.raises(NotImportable, match="raise it with --cache-limit"):
         unseal(talk, tmp_path / "there", limit=1000)
     assert {} == folder_contents(tmp_path / "there")
     unseal(talk, tmp_path / "there", limit=1000, checkpoints=False)

@@ -58,7 +58,7 @@ def test_a_pin_follows_its_session_and_goes_with_it(shelf: Shelf) -> None:
 def test_pins_stay_within_the_limit(shelf: Shelf) -> None:
     folder = SessionFolder(shelf.folder)
     size = maintenance.pin(folder, "pack", LIMIT)
-    with pytest.raises(UsageError, match="a larger --cache-limit makes room"):
+    with pytest.raises(UsageError, match="raise it with --cache-limit"):
         maintenance.pin(folder, "talk", size + 1)
     assert ["pack"] == pins.names(shelf.folder)
 

@@ -163,12 +163,12 @@ def test_what_another_machine_has_read_is_said_before_it_is_read_again(models: P
     session.write_text(text)
     shutil.rmtree(tmp_path / "kv")
     (sentence,) = opening.read_again(SessionFolder(tmp_path).read("talk").conversation)
-    assert f"was held with {there}. Here is MLX " in sentence and "read again first" in sentence
+    assert f"was held with {there}. This is MLX " in sentence and "prefilled again first" in sentence
     with Harness(models / "qwen3", tmp_path, tokens=4) as harness:
         chat = harness.chat("talk")
         matched, notice, *_ = turn.take(chat, "Go on.", threading.Event())
         assert isinstance(matched, PrefixMatched) and isinstance(notice, Notice)
         unread = matched.prompt_tokens - matched.reused_tokens
-        reason = f"Made with {there}; here {here.program}: {unread:,} tokens are read again."
+        reason = f"Made with {there}; this is {here.program}: {unread:,} tokens are prefilled again."
         assert reason == notice.text
         assert not any(isinstance(event, Notice) for event in turn.take(chat, "And on.", threading.Event()))

@@ -1,4 +1,4 @@
-"""The sessions whose checkpoints stay when space is short: one file with a name a line."""
+"""The pinned sessions, whose checkpoints are not evicted: a file with one name per line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = ".pinned"
 
 
 def names(sessions: Path | Location) -> list[str]:
-    """The pinned sessions that there are. Raises `OSError`."""
+    """The pinned sessions that exist. Raises `OSError`."""
     folder = Location.of(sessions)
     with files.opened_locked(folder / NAME, os.O_RDONLY) as descriptor:
         pinned = [] if descriptor is None else _read(descriptor)
@@ -38,12 +38,12 @@ def add(folder: Location, name: str) -> None:
 
 
 def forget(folder: Location, name: str) -> None:
-    """A session is not pinned any more. Raises `OSError`."""
+    """Unpin a session. Raises `OSError`."""
     _change(folder, lambda pinned: [each for each in pinned if each != name])
 
 
 def rename(folder: Location, name: str, new_name: str) -> None:
-    """A session stays pinned under another name. Raises `OSError`."""
+    """Keep a renamed session pinned. Raises `OSError`."""
     _change(folder, lambda pinned: [new_name if each == name else each for each in pinned])
 
 
