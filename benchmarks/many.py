@@ -1,8 +1,8 @@
-"""Many requests at once, `chatcli serve` beside mlx-lm's server in one run: `python -m benchmarks.many`.
+"""Concurrent requests to `chatcli serve` and to mlx-lm's server, compared: `python -m benchmarks.many`.
 
-Without `--model` a model of random weights in the shape of a published one is made on the spot. Prompts share
-512 tokens and have 128 of their own. Each server is started once; each concurrency has prompts of its own,
-which it gets twice: cold and warm. With few clients there are fewer prompts, so that all takes minutes.
+Without `--model` it creates a model with random weights in the shape of a published one. Prompts share 512
+tokens and have 128 of their own. Each server is started once. Each concurrency has its own prompts, sent
+twice: cold and warm. Few clients send fewer prompts, so that a run takes minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chatcli.cli.output import show_result
 from chatcli.commands.results import Table
 from chatcli.errors import ChatcliError
 
-# mlx-lm's server takes five connections at a time and breaks off others: they ask again, as clients do.
+# mlx-lm's server accepts five connections at a time and drops others, which retry, as clients do.
 MAX_TRIES, RETRY_SECONDS = 100, 0.1
 PROMPTS_PER_CLIENT, LEAST_PROMPTS = 6, 12
 
@@ -32,8 +32,8 @@ def main() -> None:
     parser.add_argument("--model", help="a folder, a hub name or pocket")
     parser.add_argument("--shape", choices=shapes.SHAPES, default="qwen3-1.7b")
     parser.add_argument("--at-once", type=int, nargs="+", default=[1, 4, 16, 32])
-    parser.add_argument("--prompts", type=int, default=50, help="the most at a time")
-    parser.add_argument("--reply", type=int, default=100, help="tokens of a reply")
+    parser.add_argument("--prompts", type=int, default=50, help="the highest concurrency")
+    parser.add_argument("--reply", type=int, default=100, help="tokens per reply")
     given = parser.parse_args()
     with run.temporary_folder() as folder:
         if given.model is None:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def measure(model: str, at_once: Sequence[int], prompts: int, reply: int) -> Iterator[Table]:
-    """A table for each concurrency, once all is measured."""
+    """A table for each concurrency, once everything is measured."""
     passes: dict[int, list[tuple[Pass, Pass]]] = {clients: [] for clients in at_once}
     with serve.written_model(run.Plan(model), reply) as (folder, _, tokenizer):
         letters = run.letters_per_token(tokenizer)
@@ -63,7 +63,7 @@ def measure(model: str, at_once: Sequence[int], prompts: int, reply: int) -> Ite
 
 
 def together(server: Serving, prompts: Sequence[Messages], clients: int, reply: int) -> Pass:
-    """`serve.together` with clients that ask again where a connection is broken off."""
+    """`serve.together` with clients that retry dropped connections."""
 
     def ask(messages: Messages) -> Asked:
         for tries in range(1, MAX_TRIES + 1):
@@ -82,7 +82,7 @@ def together(server: Serving, prompts: Sequence[Messages], clients: int, reply: 
 
 
 def ratios(clients: int, ours: tuple[Pass, Pass], peer: tuple[Pass, Pass]) -> Table:
-    """What ours is of theirs: more tokens a second is better, less time to the first token too."""
+    """Ratios of our numbers to theirs: higher is better for throughput, lower for time to first token."""
     rows = []
     for name, own, other in zip(("cold", "warm"), ours, peer, strict=True):
         speed = texts_per_second(own) / texts_per_second(other)

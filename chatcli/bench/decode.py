@@ -1,7 +1,7 @@
-"""Replies that repeat what was said, and one that does not: tokens a second beside mlx-lm's own loop.
+"""Decoding speed of replies that repeat earlier text, and of one that does not, compared with mlx-lm's loop.
 
-The model runs on real caches, and is told what to say by position: each place of the reply has its token made
-far likelier than all others, whatever was guessed before it.
+The model runs on real caches, but its reply is scripted: at each position the intended token is made far
+likelier than all others, whatever was guessed before it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from chatcli.settings.values import Sampling
 # Tokens of a reply, and of a long text before the question, by the plan's size.
 REPLY_TOKENS, TEXT_TOKENS = (100, 200, 400), (0, 1000, 26_000)
 TEMPERATURES = (0.0, 0.7)
-# What the token to be said has more than the likeliest other.
+# How much the intended token's logit exceeds the largest other.
 LEAD = 50.0
 
 CODE = """\
@@ -83,7 +83,7 @@ PROSE = (
 
 @dataclass(frozen=True)
 class Said:
-    """A prompt, and the reply that the model is told to give."""
+    """A prompt, and the scripted reply."""
 
     name: str
     prompt: str
@@ -92,7 +92,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Measured:
-    """Tokens a second of mlx-lm and of chatcli for a reply, medians of the plan's rounds, and its passes."""
+    """Tokens per second of mlx-lm and chatcli for a reply (medians of the plan's rounds), and its passes."""
 
     name: str
     temperature: float
@@ -121,7 +121,7 @@ def said() -> list[Said]:
 
 
 class Told(nn.Module):  # type: ignore[misc]
-    """A model whose token after position p is `reply[p - start]`, whatever it was given."""
+    """A model whose token after position p is `reply[p - start]`, whatever the input."""
 
     def __init__(self, inner: Any, start: int, reply: Sequence[int]) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class Told(nn.Module):  # type: ignore[misc]
 
 
 def measure(plan: run.Plan, progress: Progress) -> tuple[str, list[Measured]]:
-    """The model's name and what was measured. Raises `ModelError`."""
+    """The model's name and the measurements. Raises `ModelError`."""
     with run.opened(plan) as setup:
         worker, loaded = setup.worker, setup.loaded
         measured: list[Measured] = []
@@ -167,7 +167,7 @@ def _measure(
     reply = list(tokenizer.encode(each.reply, add_special_tokens=False))[: REPLY_TOKENS[plan.size]]
     cache = prompt_cache.new(loaded.model, loaded.model_options)
     if not any(hasattr(leaf.cache, "offset") for leaf in leaves(cache)):
-        raise ModelBroken("This model's cache does not count its tokens, so it cannot be told what to say.")
+        raise ModelBroken("This model's cache does not count its tokens, so its reply cannot be scripted.")
     for _ in generate.prefill(loaded, cache, prompt[:-1], RowLog()):
         pass
     told = replace(loaded, model=Told(loaded.model, len(prompt) - 1, reply))
@@ -191,7 +191,7 @@ def _measure(
         nonlocal accepted
         accepted = 0
         own = prompt_cache.fork(cache)
-        # Each time as if the reply were the first one.
+        # A new lookup each time, as for the first reply.
         lookup = Lookup(partial(tokenizer.encode, add_special_tokens=False), costs)
         for token in decode(lookup, told, own, request, threading.Event(), RowLog()):
             accepted += token.accepted
@@ -203,7 +203,7 @@ def _measure(
         own.append(_tokens_a_second(ours, reply))
         passes.append(len(reply) - accepted)
         if not number:
-            # One-time compilation is nobody's.
+            # The first round includes one-time compilation: drop it.
             peer, own, passes = [], [], []
     ratios = [mine / theirs for mine, theirs in zip(own, peer, strict=True)]
     return Measured(
@@ -218,13 +218,13 @@ def _measure(
 
 
 def _tokens_a_second(generated: Callable[[], Iterator[int]], reply: Sequence[int]) -> float:
-    """From the first token to the last. Raises `ModelBroken` where it is another reply."""
+    """From the first token to the last. Raises `ModelBroken` if the reply is not the scripted one."""
     times, tokens = [], []
     for token in generated():
         times.append(time.perf_counter())
         tokens.append(token)
     if tokens != list(reply)[: len(tokens)]:
-        raise ModelBroken("The model did not say what it was told to.")
+        raise ModelBroken("The model did not give the scripted reply.")
     return (len(times) - 1) / max(times[-1] - times[0], 1e-9)
 
 
@@ -244,7 +244,7 @@ def table(name: str, measured: Sequence[Measured]) -> Table:
             )
             for each in measured
         ],
-        ["Medians; the ratio is that of runs one after the other."],
+        ["Medians; each ratio compares consecutive runs."],
     )
 
 

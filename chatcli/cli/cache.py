@@ -1,6 +1,6 @@
-"""`chatcli cache …`: what the checkpoints take on disk, whether they are whole, what can be removed.
+"""`chatcli cache …`: shows, checks, pins and clears the checkpoints on disk.
 
-The store's modules take a tenth of a second to import, so the commands that need them do so.
+The store's modules take a tenth of a second to import, so only the commands that need them import them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from chatcli.store.maintenance import Written
     from chatcli.store.segments.inventory import Usage
 
-# Digits of a fingerprint that tell models apart.
+# Enough digits of a fingerprint to tell models apart.
 FINGERPRINT_DIGITS = 8
 NONE_PINNED: Mapping[str, int] = MappingProxyType({})
 
@@ -46,7 +46,7 @@ app = typer.Typer(cls=help.Group, help="Show, check or clear the checkpoints on 
 def stats(
     limit: CacheLimitOption = None, sessions: SessionsOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show what the checkpoints take on disk, model by model."""
+    """Show how much disk the checkpoints take, by model."""
     from chatcli.store import maintenance
     from chatcli.store.segments import budget, inventory
 
@@ -85,7 +85,7 @@ def disk_use(
     written: Written,
     pinned: Mapping[str, int] = NONE_PINNED,
 ) -> Table:
-    """What each model's checkpoints take; `names` has models by fingerprint, `pinned` bytes by session."""
+    """The size of each model's checkpoints; `names` has models by fingerprint, `pinned` bytes by session."""
     from chatcli.tui.render.results import model_label
 
     rows = [
@@ -116,7 +116,7 @@ def disk_use(
 def pin(
     name: Name, limit: CacheLimitOption = None, sessions: SessionsOption = None, as_json: JsonOption = False
 ) -> None:
-    """Keep the checkpoints of a session when space is short, and what it goes on with."""
+    """Never evict the checkpoints of a session, including those of its later turns."""
     from chatcli.store import maintenance
     from chatcli.store.segments import budget
 
@@ -133,7 +133,7 @@ def pin(
 
 @app.command(cls=help.Command)
 def unpin(name: Name, sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
-    """Let the checkpoints of a session go when space is short, as all others."""
+    """Allow the checkpoints of a session to be evicted again."""
     from chatcli.store import maintenance
 
     folder = session_folder(sessions)
@@ -148,7 +148,7 @@ def unpin(name: Name, sessions: SessionsOption = None, as_json: JsonOption = Fal
 @app.command(cls=help.Command)
 def verify(
     repair: Annotated[
-        bool, typer.Option("--repair", help="Set damaged files aside: they are computed again.")
+        bool, typer.Option("--repair", help="Set damaged files aside, to be computed again.")
     ] = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
@@ -185,13 +185,13 @@ def verify(
 @app.command(cls=help.Command)
 def gc(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, and leave everything.")
+        bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")
     ] = False,
     limit: CacheLimitOption = None,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove what no session needs, and what is over the limit."""
+    """Remove what no session needs and what exceeds the limit."""
     from chatcli.store import maintenance
     from chatcli.store.segments import budget, eviction
 
@@ -209,7 +209,7 @@ def gc(
         for removal in removals:
             sizes.setdefault(removal.reason, []).append(removal.size)
         lines = [f"{len(each)} files, {file_size(sum(each))}: {reason}" for reason, each in sizes.items()]
-        freed_line = f"{file_size(freed)} {'would go' if dry_run else 'went'}."
+        freed_line = f"{file_size(freed)} {'would be freed' if dry_run else 'freed'}."
         show_result(PlainText("\n".join([*lines, freed_line]) if lines else "There is nothing to remove."))
 
 
@@ -227,10 +227,10 @@ def clear(
     if not yes:
         with files.explained(f"read the checkpoints in {folder}"):
             used = file_size(inventory.total_bytes(folder))
-        question = f"Delete {used} of checkpoints? They have to be computed again; conversations stay."
+        question = f"Delete {used} of checkpoints? They must be computed again; conversations stay."
         confirm(question, session_files.command("cache clear --yes"))
     freed = inventory.clear(folder)
     if as_json:
         print_json({"freed_bytes": freed})
     else:
-        print(f"Deleted {file_size(freed)} of checkpoints. The conversations are all there.")
+        print(f"Deleted {file_size(freed)} of checkpoints. No conversation was deleted.")

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from chatcli.conversation.images import Image
     from chatcli.session.live_chat import LiveChat
 
-# The commands that run a model on every rank; any other is rank 0's alone.
+# The commands that run a model on every rank; only rank 0 runs the others.
 ON_EVERY_RANK = ("chat", "resume", "branch", "ask")
 Text = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="The first message (in a pipe: the only one).")
@@ -100,7 +100,7 @@ class ChatByDefault(help.Group):
             raise typer.Exit(UsageError.exit_code) from error
         except RankLost as error:
             warn(str(error))
-            # A thread may wait for that rank for ever, so the process goes without it.
+            # A thread may wait forever for that rank, so the process exits without it.
             leave_at_once(error.exit_code)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
@@ -130,7 +130,7 @@ class JsonLines:
             warn(event.text)
 
     def abandon(self) -> None:
-        """A turn ended without a reply: nothing of it was printed."""
+        """Forget a turn that ended without a reply: nothing was printed."""
         self._download.end()
 
     def end_turn(self) -> None:
@@ -326,7 +326,9 @@ def ask(
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option("--schema", metavar="FILE", help="Bind the answer to a JSON schema; thinking is free."),
+        typer.Option(
+            "--schema", metavar="FILE", help="Constrain the answer, but not the thinking, to a JSON schema."
+        ),
     ] = None,
     *,
     options: Options,
@@ -404,7 +406,7 @@ def answer(
 def whole_prompt(prompt: str) -> str:
     """The argument, then standard input unless that is a terminal.
 
-    Raises `EmptyPrompt`, and `UsageError` where standard input would never end.
+    Raises `EmptyPrompt`, and `UsageError` if standard input would never end.
     """
     piped = ""
     if sys.stdin is not None and not sys.stdin.isatty():

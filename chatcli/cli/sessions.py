@@ -43,7 +43,9 @@ STDIO = Path("-")
 SEALED_SUFFIX = ".chatcli"
 
 app = typer.Typer()
-history_app = typer.Typer(cls=help.Group, help="Clear what Up and Ctrl-R bring back.", no_args_is_help=True)
+history_app = typer.Typer(
+    cls=help.Group, help="Clear the messages that Up and Ctrl-R recall.", no_args_is_help=True
+)
 
 
 def export_format(word: str) -> str:
@@ -123,7 +125,7 @@ def show(
 
 
 def is_sealed_file(folder: SessionFolder, name: str) -> bool:
-    """Whether a name means a sealed file, and no session."""
+    """Whether a name means a sealed file rather than a session."""
     with contextlib.suppress(BadName):
         if folder.exists(files.check_name(name)):
             return False
@@ -195,7 +197,7 @@ def rename(
 @app.command(cls=help.Command)
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="NAME", autocompletion=complete_session)],
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask. Takes whole names only.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask. Needs whole names.")] = False,
     sessions: SessionsOption = None,
 ) -> None:
     """Delete sessions, and the checkpoints that only they use."""
@@ -234,7 +236,7 @@ def export(
     format_: Annotated[
         str | None,
         typer.Option(
-            "--format", metavar="md|html|json", parser=export_format, help="Default: as FILE ends, else md."
+            "--format", metavar="md|html|json", parser=export_format, help="Default: FILE's suffix, else md."
         ),
     ] = None,
     output: Annotated[
@@ -242,14 +244,14 @@ def export(
         typer.Option("-o", "--output", metavar="FILE", show_default=False, help="Default: standard output."),
     ] = STDIO,
     thinking: Annotated[
-        bool, typer.Option("--thinking", help="With the thinking (JSON always has it).")
+        bool, typer.Option("--thinking", help="Include the thinking (JSON always does).")
     ] = False,
     at: Annotated[
         int | None,
-        typer.Option("--at", metavar="TURN", parser=turn_number, help="Up to this turn only."),
+        typer.Option("--at", metavar="TURN", parser=turn_number, help="Only up to this turn."),
     ] = None,
     branches: Annotated[
-        bool, typer.Option("--branches", help="Of a sealed file: with the checkpoints of every branch.")
+        bool, typer.Option("--branches", help="In a sealed file: include the checkpoints of every branch.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
     sessions: SessionsOption = None,
@@ -269,7 +271,7 @@ def export(
     if branches and form != "chatcli":
         raise UsageError("--branches is for sealed files: name one that ends in .chatcli with -o.")
     if form == "chatcli" and output == STDIO:
-        raise UsageError("A sealed conversation goes into a file: -o NAME.chatcli")
+        raise UsageError("A sealed conversation must be written to a file: -o NAME.chatcli")
     if form == "json" and output == STDIO:
         print_json(exporting.to_dict(transcript.name, conversation, bytes_of))
         return
@@ -298,9 +300,9 @@ def import_(
     ],
     name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name of the new session.")] = None,
     cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="Of a sealed file: take its checkpoints too.")
+        bool, typer.Option("--cache/--no-cache", help="From a sealed file: import its checkpoints too.")
     ] = True,
-    pin: Annotated[bool, typer.Option("--pin", help="Keep its checkpoints when space is short.")] = False,
+    pin: Annotated[bool, typer.Option("--pin", help="Never evict its checkpoints.")] = False,
     limit: CacheLimitOption = None,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
@@ -354,7 +356,7 @@ def import_sealed(
     pin: bool,
     as_json: bool,
 ) -> None:
-    """Make a session from a sealed file, and say what of its checkpoints can be used."""
+    """Make a session from a sealed file, and report which of its checkpoints can be used."""
     from chatcli.exchange import sealed as sealing
     from chatcli.store import maintenance
     from chatcli.store.segments import budget
@@ -379,11 +381,11 @@ def import_sealed(
     elif checkpoints and about["segments"]:
         kept = f"{count('token', about['tokens'])} ({file_size(about['bytes'])})"
         print_sentence(f"With the checkpoints of {kept}, for {clean_line(about['model'])}.", sys.stdout)
-    print_sentence(f"To go on with it: {folder.command('resume', session.name)}", sys.stdout)
+    print_sentence(f"To continue it: {folder.command('resume', session.name)}", sys.stdout)
 
 
 def pick(folder: SessionFolder) -> str | None:
-    """The session that a person chooses on the whole screen, None if they leave without.
+    """The session that a person chooses in the full-screen list, None if they leave it.
 
     Raises `SessionNotFound` if there is none.
     """

@@ -124,7 +124,7 @@ def resume(chat: LiveChat, argument: str) -> Result:
 
 
 def _gone(chat: LiveChat) -> list[str]:
-    """What there is to say if the open session is left: a private one is lost."""
+    """A notice for leaving the open session: a private one is lost."""
     log = chat.session.log
     return ["The private conversation is gone."] if log.is_private and log.has_begun else []
 
@@ -183,7 +183,7 @@ def search(chat: LiveChat, argument: str) -> Result:
 def go_to_hit(chat: LiveChat, hit: Hit) -> Result:
     """Continue after the turn of a search's hit, in its session.
 
-    Opened again before the next message, that session is where it was.
+    If the session is opened again before the next message, it is where it was.
     """
     notes = chat.resume(hit.session) if hit.session != chat.session.name else []
     conversation = chat.session.conversation
@@ -199,9 +199,9 @@ def go_to_hit(chat: LiveChat, hit: Hit) -> Result:
 
 @command("export", "[md|html|json] FILE", "write to a file", group="Sessions", example="/export talk.md")
 def export(chat: LiveChat, argument: str) -> Result:
-    """Write this conversation to a file, in the format given or told by its ending, else Markdown.
+    """Write this conversation to a file, in the given format or that of its suffix, else Markdown.
 
-    A .chatcli file has its checkpoints too: where it is imported, it goes on at once.
+    A .chatcli file also contains its checkpoints, so it continues without prefill where it is imported.
     """
     first, _, rest = argument.partition(" ")
     form, name = (first, rest.strip()) if first in exporting.FORMATS else (None, argument)
@@ -281,7 +281,7 @@ def new(chat: LiveChat, argument: str) -> Result:
 
 @command("pin", f"[{OFF}]", "keep its checkpoints", group="Sessions", example="/pin off")
 def pin(chat: LiveChat, argument: str) -> Result:
-    """Keep this session's checkpoints on disk when space is short; off: they may go, as all others."""
+    """Never evict this session's checkpoints from disk; off allows it again."""
     from chatcli.store import maintenance
     from chatcli.store.segments import budget
 
@@ -297,12 +297,12 @@ def pin(chat: LiveChat, argument: str) -> Result:
     if limit is None:
         limit = budget.default_limit(session.folder.folder)
     maintenance.pin(session.folder, name, limit)
-    return PlainText("Pinned: the checkpoints of this session stay when space is short. /pin off ends that.")
+    return PlainText("Pinned: the checkpoints of this session are never evicted. /pin off ends that.")
 
 
 @command("private", f"[{OFF}]", "keep nothing until /save", group="Sessions", example="/private")
 def private(chat: LiveChat, argument: str) -> Result:
-    """Start a new conversation of which nothing goes to disk: no words, no checkpoints, no history.
+    """Start a new conversation that is not written to disk: no words, no checkpoints, no history.
 
     It is gone once you leave it; /save keeps it. /private off starts one that is saved again.
     """
@@ -315,7 +315,7 @@ def private(chat: LiveChat, argument: str) -> Result:
         notes += chat.session.new(None, private=False)
         return PlainText("\n".join((*notes, "What you say is saved again, in a new conversation.")))
     notes += chat.begin_private()
-    return PlainText("\n".join((*notes, "A private conversation begins: nothing of it goes to disk.")))
+    return PlainText("\n".join((*notes, "A private conversation begins: nothing of it is written to disk.")))
 
 
 @command("save", "[NAME]", "keep a private talk", group=None, example="/save trip to lisbon")
@@ -359,7 +359,7 @@ def model(chat: LiveChat, argument: str) -> Result:
     problems = chat.model.change(argument)
     if chat.model.name == before:
         return PlainText(f"Already using {before}.")
-    now = f"The model is {chat.model.name} now. It has checkpoints of its own."
+    now = f"The model is {chat.model.name} now. Its checkpoints are separate."
     return PlainText("\n".join([*problems, now]))
 
 
@@ -374,7 +374,7 @@ def model(chat: LiveChat, argument: str) -> Result:
 def draft_model(chat: LiveChat, argument: str) -> Result:
     """Show or change the draft model: a small one with the same vocabulary that proposes a reply's tokens.
 
-    It makes replies faster where it is often right, and changes no token.
+    It makes replies faster if it is often right, and changes no token.
     """
     if argument:
         full_name = aliased(argument, chat.model.settings.models)
@@ -587,10 +587,9 @@ def choose(chat: LiveChat, argument: str) -> Result:
 def as_command(chat: LiveChat, line: str, *, in_terminal: bool = False) -> str:
     """`line`, or the command that it stands for.
 
-    Raises `UsageError` for a shell's command that is typed `in_terminal`, as in Claude Code or aider: !ls.
-
-    That is /quit for exit or quit and /help for help, ? or /, if they are all of it, and /choose for a lone
-    digit while there are replies to choose from.
+    /quit for exit or quit, /help for help, ? or /, if the line is nothing else, and /choose for a lone digit
+    while there are replies to choose from. Raises `UsageError` for a shell command that is typed
+    `in_terminal` as in Claude Code or aider: !ls.
     """
     if (known := WORDS.get(line.rstrip("\n"))) is not None:
         return known

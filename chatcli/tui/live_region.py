@@ -134,7 +134,7 @@ class LiveRegion(io.TextIOBase):
 
     def _draw_frame(self, app: Application[Any], renderer: ReflowRenderer) -> None:
         with self.lock:
-            # Printed and live text must be those of the same moment.
+            # Printed and live text must be from the same moment.
             lines, newline, rest = "".join(self._printed).rpartition("\n")
             self._printed = [rest] if rest else []
             live = self.live()

@@ -1,4 +1,4 @@
-"""Messages and commands that were sent while something else runs: in order, shown, and taken back."""
+"""The queue of messages and commands sent while something else runs: shown in order, and editable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Submission:
 
 
 class SubmissionQueue(list[Submission]):
-    """What waits for its turn, oldest first."""
+    """The waiting submissions, oldest first."""
 
     @property
     def rows(self) -> int:

@@ -85,7 +85,7 @@ def _has_begun(event: Event) -> bool:
     )
 
 
-# What came of a job: a result to show, or None for a turn.
+# The outcome of a job: a result to show, or None for a turn.
 Outcome = results.Result | Failed | None
 
 
@@ -100,7 +100,7 @@ class Shell:
         history: SessionHistory,
         editor: str | None = None,
     ) -> None:
-        """`screen` prints to `live_region`; `editor` is a command line."""
+        """`screen` prints to `live_region`; `editor` is the editor's command line."""
         self._chat = chat
         self._screen = screen
         self._live_region = live_region

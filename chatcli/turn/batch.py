@@ -1,8 +1,8 @@
 """Many replies at once: prefills stable prefixes one by one, then generates all replies in one batch.
 
-Each question takes the same steps as in `turn`, so that its checkpoints are those it would have alone. What
-comes after its stable prefix is never kept, so the batch prefills that too if the model can. If the cache
-cannot be batched, replies are generated one by one.
+Each question takes the same steps as in `turn`, so it gets the same checkpoints as alone. The part after its
+stable prefix is never kept, so the batch prefills that too if the model can. If the cache cannot be batched,
+replies are generated one by one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from chatcli.turn.reply import ReplyCollector
 
 CANNOT_MERGE = "This model's cache cannot be batched: the replies are generated one by one."
 DIFFERS = "This model replies differently in a batch: the replies are generated one by one."
-NO_ROOM = "There is no memory for a second sequence: the replies are generated one by one."
+NO_ROOM = "There is not enough memory for a second sequence: the replies are generated one by one."
 
 
 @dataclass(eq=False)
@@ -89,7 +89,7 @@ class BatchReply:
         return self.collector.stopped or token.finish_reason is not None
 
     def finish(self) -> None:
-        """There are no more tokens."""
+        """End the reply: there are no more tokens."""
         self.show(self.collector.finish())
         self.record.logprobs = self.context.checkpoints.floats(self.collector.logprobs)
 
@@ -113,10 +113,10 @@ def answer_each(
     max_at_once: int | None = None,
     images: Sequence[Image] = (),
 ) -> Iterator[Event]:
-    """Answer each text in its own turn, all beside each other and with the same images; the head stays.
+    """Answer each text in its own turn, as siblings, with the same images; the head stays.
 
-    Yields `Answered` or `Refused` for each when it ends. Setting `cancelled` stops and keeps what came.
-    `max_at_once` None: as many as fit. Raises as `turn.append` does, and `FolderError`.
+    Yields `Answered` or `Refused` for each when it ends. Setting `cancelled` stops and keeps the tokens so
+    far. `max_at_once` None: as many as fit. Raises as `turn.append` does, and `FolderError`.
     """
     head = context.conversation.head
     questions = _questions(context, texts, images, cancelled)
@@ -133,7 +133,7 @@ def answer_each(
 def alternatives(context: TurnContext, count: int, cancelled: threading.Event) -> Iterator[Event]:
     """Generate `count` more replies to the last question, beside the existing ones.
 
-    The first becomes the head. Raises `NothingToRepeat`, `UsageError` if all would be the same, and as
+    The first becomes the head. Raises `NothingToRepeat`, `UsageError` if all would be identical, and as
     `turn.take` does.
     """
     question = last_question(context)
@@ -257,7 +257,7 @@ def _run(
 
 
 def fitting(checkpoints: Checkpoints, prompt: Prompt) -> tuple[int, str]:
-    """How many sequences as long as the live cache can be generated at once, and the reason if it is one."""
+    """How many sequences as long as the live cache fit in a batch, and the reason if only one."""
     if checkpoints.unbatched_reason is not None:
         return 1, checkpoints.unbatched_reason
     call, cache = checkpoints.worker.call, checkpoints.live.cache
@@ -272,7 +272,7 @@ def fitting(checkpoints: Checkpoints, prompt: Prompt) -> tuple[int, str]:
 
 
 def tried(checkpoints: Checkpoints, tail: Sequence[int]) -> BatchTrial:
-    """What a batch is good for with this model, found out by `tail` after the live cache the first time."""
+    """What a batch can do with this model. The first call tests it, with `tail` after the live cache."""
     trial = checkpoints.in_batch
     if trial.generates is None:
         call, given = checkpoints.worker.call, (checkpoints.loaded, checkpoints.live.cache, tail)
@@ -299,17 +299,17 @@ class Replies(Generic[R]):
 
     @property
     def in_turns(self) -> int:
-        """How many take turns, each with its own cache."""
+        """The number of replies that take turns, each with its own cache."""
         return len(self._in_turns)
 
     @property
     def generating(self) -> int:
-        """How many get a token with each step: those that the batch has read, and those that take turns."""
+        """The number of replies that get a token from each step: prefilled in the batch, or taking turns."""
         return len(self._in_turns) + (0 if self._batch is None else self._batch.generating)
 
     @property
     def joining(self) -> int:
-        """How many have joined the batch since its last `read` began."""
+        """The number of replies that joined the batch since its last `read` began."""
         return 0 if self._batch is None else self._batch.joining
 
     @property
@@ -320,7 +320,7 @@ class Replies(Generic[R]):
     def batch(self, reply: R, request: GenerationRequest) -> None:
         """Generate it in the batch, on a fork of the live cache, which holds all but the request's tail.
 
-        It gets its first token after the batch has read the tail.
+        It gets its first token after the batch has prefilled the tail.
         """
         self._batch = self._batch or self._worker.call(Batch, self._loaded, bool(self._trial.reads))
         number = self._worker.call(self._batch.add, reply.context.checkpoints.fork(), request)
@@ -331,9 +331,9 @@ class Replies(Generic[R]):
         self._in_turns[reply] = steps
 
     def read(self, others: StopSignal | None = None) -> Iterator[tuple[R, Exception | None]]:
-        """Read the tails of those that have joined, all in one pass, up to the next place to stop.
+        """Prefill the tails of all replies that have joined, in one pass, up to the next place to stop.
 
-        Those are after a chunk, and between layers while `others` is set. Yields the replies that an error
+        It can stop after a chunk, and between layers while `others` is set. Yields the replies that an error
         ends.
         """
         if self._batch is None:
@@ -352,7 +352,7 @@ class Replies(Generic[R]):
                 yield self._batched.pop(number), error
 
     def step(self) -> Iterator[tuple[R, Exception | None]]:
-        """Give each reply its next token. Yields those that have ended, possibly with an error."""
+        """Generate the next token of each reply. Yields those that have ended, possibly with an error."""
         for reply in list(self._in_turns):
             yield from self.step_of(reply)
         if self._batch is None or not self._batched:
@@ -373,7 +373,10 @@ class Replies(Generic[R]):
         yield from ((reply, None) for reply in ended)
 
     def _failed(self, error: Exception) -> Iterator[tuple[R, Exception | None]]:
-        """The batch cannot be trusted any more, nor be closed for sure: who joins next has another."""
+        """Drop the batch, which the error may have damaged; the next reply gets a new one.
+
+        Yields its replies with the error.
+        """
         failed, batch = list(self._batched.values()), self._batch
         self._batch, self._batched, self._reading = None, {}, None
         with contextlib.suppress(Exception):
@@ -394,7 +397,7 @@ class Replies(Generic[R]):
         yield reply, ended
 
     def close(self) -> None:
-        """Give up the replies that have not ended."""
+        """Drop the replies that have not ended."""
         for steps in self._in_turns.values():
             steps.close()
         if self._reading is not None:

@@ -83,7 +83,7 @@ def test_a_dry_run_lists_removals_and_changes_nothing(chatcli: Program) -> None:
     assert report["dry_run"] and report["removed"]
     assert report["freed_bytes"] == sum(removal["bytes"] for removal in report["removed"])
     assert old_contents == folder_contents(chatcli.sessions)
-    assert "would go" in chatcli.run("cache", "gc", "--dry-run", "--cache-limit", "1kB").text
+    assert "would be freed" in chatcli.run("cache", "gc", "--dry-run", "--cache-limit", "1kB").text
     collected = chatcli.run("cache", "gc", "--json", "--cache-limit", "1kB").json()
     assert report["removed"] == collected["removed"]
     assert [] == [removal for removal in collected["removed"] if Path(removal["file"]).exists()]

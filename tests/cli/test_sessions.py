@@ -112,7 +112,7 @@ def test_one_question_names_all_that_goes_and_ctrl_c_is_a_no(chatcli: Program) -
         assert ["a", "b"] == names(chatcli)
     with open_shell(chatcli, "cache", "clear") as terminal:
         terminal.wait_for(
-            "Delete 0 B of checkpoints? They have to be computed again; conversations stay.\n[y/N]"
+            "Delete 0 B of checkpoints? They must be computed again; conversations stay.\n[y/N]"
         )
         terminal.send(f"y{ENTER}")
         assert 0 == terminal.wait_for_exit()

@@ -1,4 +1,4 @@
-"""Pins: the checkpoints of a pinned session stay when space is short, and what it goes on with."""
+"""Pins: the checkpoints of a pinned session are never evicted, including those of its later turns."""
 
 from __future__ import annotations
 

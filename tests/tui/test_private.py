@@ -19,10 +19,10 @@ def test_nothing_of_a_private_conversation_is_in_any_file(chatcli: Program) -> N
         # What is typed at once after it is private, too.
         terminal.line("/private")
         terminal.line(SECRETS[0])
-        terminal.wait_for("A private conversation begins: nothing of it goes to disk.")
+        terminal.wait_for("A private conversation begins: nothing of it is written to disk.")
         terminal.wait_for("private conversation ·")
         terminal.wait_for(lambda: ready(terminal) and terminal.count("reused") == 2)
-        assert "Say something in private: nothing of it goes to disk" in terminal.text()
+        assert "Say something in private: nothing of it is written to disk" in terminal.text()
         send_message(terminal, SECRETS[1])
         terminal.send(UP)
         terminal.wait_for(f"› {SECRETS[1]}")
@@ -43,7 +43,7 @@ def test_nothing_of_a_private_conversation_is_in_any_file(chatcli: Program) -> N
 @pytest.mark.slow
 def test_a_private_start_makes_no_folder(chatcli: Program) -> None:
     with open_shell(chatcli, "chat", "--private", "-m", chatcli.model, "-n", 6) as terminal:
-        terminal.wait_for("Nothing of this conversation goes to disk.")
+        terminal.wait_for("This conversation is not written to disk.")
         send_message(terminal, SECRETS[0])
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()

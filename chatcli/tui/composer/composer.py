@@ -61,7 +61,10 @@ from chatcli.tui.text.fit import is_portable, portable, wrapped
 
 PROMPT, INDENT = "› ", "  "
 # The text of an empty box: the first that fits.
-PRIVATE_PLACEHOLDERS = ("Say something in private: nothing of it goes to disk", "Say something in private")
+PRIVATE_PLACEHOLDERS = (
+    "Say something in private: nothing of it is written to disk",
+    "Say something in private",
+)
 PLACEHOLDERS = ("Say something, or / for commands", "Say something, or /", "Say something")
 # The most rows of the box in a low terminal; in others it is a third of the screen.
 MIN_MAX_ROWS = 3

@@ -15,7 +15,7 @@ from chatcli.tui.composer.paste import Pastes
 
 
 class SessionHistory(History):
-    """What was typed in a folder of sessions, its long pastes as chips of `pastes`.
+    """The messages typed in a folder of sessions, with long pastes as chips of `pastes`.
 
     If its file cannot be written, it is kept in memory. What is typed before there is a session is written
     once there is one, or on `close`.
@@ -57,7 +57,7 @@ class SessionHistory(History):
             self._write()
 
     def close(self) -> None:
-        """Write what has no session yet."""
+        """Write the entries that have no session yet."""
         if self._unwritten:
             self._write()
 

@@ -1,4 +1,4 @@
-"""The messages that hold some words, of all sessions, on the whole screen, to pick the one to go to."""
+"""A full-screen search of the messages of all sessions, to pick the one to go to."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SearchRows(PickerRows[Hit]):
         return self._found.hits[index]
 
     def filter(self, query: str, selected: int) -> int:
-        """Search for the query. What was found before stays in sight until that is done."""
+        """Search for the query. The earlier results stay visible until it is done."""
         words = query.strip() or None
         self._searching = replaced(self._searching, SEARCH_DELAY, self._search, words, self._searched)
         if words is None:
@@ -105,5 +105,5 @@ class SearchRows(PickerRows[Hit]):
 
 
 async def choose_hit(query: str, search: Callable[[str], SearchResult]) -> Hit | None:
-    """The hit that the person picks on the whole screen, None if they leave."""
+    """The hit that the person picks in the full-screen list, None if they leave."""
     return await Picker(SearchRows(search), query=query).run()

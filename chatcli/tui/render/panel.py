@@ -216,7 +216,7 @@ def stats_table(turns: Sequence[tuple[int, ReplyRecord]], width: int) -> Table:
 
 
 def stats_notes(turns: Iterable[tuple[int, ReplyRecord]]) -> Iterator[str]:
-    """Sentences for what the table of turns has no column for."""
+    """Notes that have no column in the table of turns."""
     for number, record in turns:
         yield from (f"turn {number} · {reason}" for reason in reasons(record))
     yield from speculation(record for _, record in turns)
@@ -243,7 +243,7 @@ def _stats_cells(record: ReplyRecord) -> dict[str, str]:
 
 
 def speculation(records: Iterable[ReplyRecord]) -> list[str]:
-    """For each draft model that turns had, the share of tokens that it proposed; then what was looked up."""
+    """For each draft model, the share of tokens that it proposed; then how many lookup guesses were right."""
     counts: dict[str, list[int]] = {}
     guessed = right = 0
     for record in records:

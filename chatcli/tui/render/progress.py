@@ -80,7 +80,7 @@ def bar(title: str) -> Iterator[ProgressCallback]:
 
 @contextmanager
 def bytes_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """`bar`, of bytes in hundredths of all; none for what takes no time."""
+    """`bar` of bytes, updated at each percent; none for few bytes, which take no time."""
     with ExitStack() as held:
         update: ProgressCallback | None = None
         drawn = 0

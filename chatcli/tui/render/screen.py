@@ -77,7 +77,7 @@ class Screen:
         if saved and not session:
             hints.append(f"{count('saved session', saved)} in {place}: /resume continues one.")
         if private:
-            hints.append("Nothing of this conversation goes to disk. /save keeps it after all.")
+            hints.append("This conversation is not written to disk. /save keeps it after all.")
         elif not saved:
             hints.append(f"Conversations are saved in {place}")
         self.console.print(Sentence("\n".join(hints), DIM), crop=False)
