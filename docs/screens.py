@@ -88,7 +88,7 @@ class FilmedTerminal(tty.Terminal):
         return rows
 
     def rest(self, seconds: float) -> None:
-        """Go on reading for so long."""
+        """Continue reading for `seconds`."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.read(left)
@@ -239,7 +239,7 @@ def svg(frame: Frame, title: str) -> str:
 
 
 def moving_svg(frames: list[tuple[float, Frame]], title: str) -> str:
-    """Frames, each with the second at which it ends, as an SVG that begins anew when it is over.
+    """Frames, each with the second at which it ends, as an SVG that repeats.
 
     They lie below each other on a strip that jumps up; a row that several frames show is drawn once.
     """
@@ -264,7 +264,7 @@ def moving_svg(frames: list[tuple[float, Frame]], title: str) -> str:
 
 
 def head(rows: int, title: str) -> list[str]:
-    """The opening of a picture of so many rows."""
+    """The opening of a picture with this many rows."""
     width, height = round(tty.COLUMNS * CELL_WIDTH + 2 * MARGIN), rows * CELL_HEIGHT + 2 * MARGIN
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-size="{FONT_SIZE}"'
     return [

@@ -149,7 +149,7 @@ def measure(plan: run.Plan, progress: Progress) -> tuple[str, list[Measured]]:
         worker, loaded = setup.worker, setup.loaded
         measured: list[Measured] = []
         cases = [(each, temperature) for each in said() for temperature in TEMPERATURES]
-        # Measured anew, once for all.
+        # Measure the costs once for all workloads, without the file.
         costs = KnownCosts(loaded.fingerprint)
         for each, temperature in cases:
             measured.append(worker.call(_measure, loaded, costs, each, temperature, plan))

@@ -102,7 +102,7 @@ class Template(ConversationRenderer):
         return prompt[common_text([prompt, self.text(messages, generation=False)]) :]
 
     def reply_beginning(self, message: Message, generation_prompt: str) -> list[int]:
-        """The tokens of a reply's beginning, which the model goes on with."""
+        """The tokens of a reply's beginning, which the model continues."""
         safe = self._safe(message)
         return self.encode(reply_beginning(self._tokenizer, generation_prompt, safe.thinking, safe.text))
 
@@ -293,7 +293,7 @@ class Template(ConversationRenderer):
     ) -> StablePrefix:
         """The tokens that probes share whose first `common` characters end at `position` in `whole`."""
         encoder, rests = self._cache.encoder, [text[common:] for text, _ in probes]
-        # If more than one probe goes on with its invented text, any text may follow here.
+        # If more than one probe continues with its invented text, any text may follow here.
         pairs = zip(rests, probes, strict=True)
         invented = sum(rest.lstrip().startswith(starts) for rest, (_, starts) in pairs)
         shared = encoder.shared(whole, position, rests, any_text_follows=invented > 1)

@@ -86,7 +86,7 @@ class Speculation:
                     yield token
 
     def _fits(self, tokens: int) -> bool:
-        """Whether the draft model can still propose after so many tokens."""
+        """Whether the draft model can still propose after `tokens` tokens."""
         return self._limits.room(tokens, self._num_draft_tokens) > 0
 
     def close(self) -> None:

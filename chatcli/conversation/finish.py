@@ -82,7 +82,7 @@ def sentence(record: TurnRecord, context: int | None) -> str | None:
     """The sentence of `ask` about a reply that was cut off; None if it was not."""
     if record.finish_reason != "length":
         return None
-    remedy = "-n allows more, and /continue in a chat goes on"
+    remedy = "-n allows more, and /continue in a chat continues it"
     if is_full(record, context):
         remedy = "the model's context is full"
     return f"{CUT} at {_tokens(record)}: {remedy}."

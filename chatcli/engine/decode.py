@@ -42,9 +42,10 @@ from chatcli.threads.mlx_thread import StopSignal
 
 # MLX's cache of freed buffers is cleared after this many tokens, as in mlx-lm.
 CLEAR_AFTER = 256
-# Passes are measured so often at most, until so many seconds are over; of one token, so many in a row.
+# The most rounds of measuring passes, the seconds after which no other round starts, and how many one-token
+# passes are chained.
 ROUNDS, ENOUGH, CHAIN = 5, 0.25, 4
-# Where a pass takes so many times as long as one of half its length, longer ones give no more a second.
+# If a pass takes this many times as long as one of half its length, longer passes gain nothing.
 LINEAR = 1.7
 
 

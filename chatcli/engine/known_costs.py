@@ -18,7 +18,7 @@ from chatcli import files
 from chatcli.engine.pace import PassCosts
 
 Measure = Callable[[], PassCosts | None]
-# Attention slows down as the context grows, so costs are measured anew beyond `FIRST_SPAN` tokens, and again
+# Attention slows down as the context grows, so costs are measured again beyond `FIRST_SPAN` tokens, and
 # each time the context has grown by `SPAN_FACTOR`.
 FIRST_SPAN, SPAN_FACTOR = 4096, 4
 UNKNOWN = PassCosts({})

@@ -16,21 +16,21 @@ from chatcli.engine.known_costs import KnownCosts, Measure
 from chatcli.engine.pace import PassCosts, guesses_worth
 from chatcli.store.segments.token_path import common_prefix
 
-# The shortest match, how much of one is compared, and how many places are.
+# The shortest match, the most tokens of a match that are compared, and the most places compared.
 PAIR, MAX_MATCH, MAX_PLACES = 2, 32, 8
 # The most tokens that are guessed at once.
 MAX_GUESS = 31
-# So many likely ones are enough to know the next token first.
+# How many guesses are considered in deciding whether to know the next token before the model runs on it.
 WAITED_FOR = 8
 # The most tokens that prompts have in the index: some 20 MB.
 MAX_TOKENS = 1 << 17
-# The most letters of what else was said. Half of them are kept when there are more.
+# The most letters of other texts. When they exceed it, the newest are kept, up to half of it.
 MAX_LETTERS = 1 << 16
 # No token: it ends a text.
 END = -1
-# How likely the next token is by the length of the match, before anything is known: up to so many tokens.
+# The longest match of each kind, and the assumed probability that its guess is right.
 KINDS = ((2, 0.3), (3, 0.45), (4, 0.6), (6, 0.7), (8, 0.8), (12, 0.85), (16, 0.9), (MAX_MATCH, 0.95))
-# How many tokens what is assumed counts for, and what a token more leaves of those before.
+# How many tokens the assumption weighs, and the factor by which each token discounts earlier ones.
 ASSUMED, FADING = 4.0, 0.97
 
 Encode = Callable[[str], Sequence[int]]

@@ -217,8 +217,8 @@ def _adapter_digest(folder: Path) -> str:
             reason = error.strerror or str(error)
             raise ModelNotFound(
                 f"The adapter in '{folder}' cannot be read ({name}: {reason}): --adapter-path takes "
-                "a folder with adapter_config.json and adapters.safetensors, and a session that keeps it "
-                "goes on without it if its model is named again with -m."
+                "a folder with adapter_config.json and adapters.safetensors. To continue a session "
+                "without its adapter, name its model again with -m."
             ) from error
     return hashlib.sha256(data).hexdigest()
 

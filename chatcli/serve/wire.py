@@ -238,7 +238,7 @@ def in_order(
 ) -> tuple[tuple[Message, ...], Message | None]:
     """Rearrange messages into an order that every chat template accepts. Raises `BadRequest` for `field`.
 
-    Returns them, and the reply that they end with, which is to go on, if they do.
+    Returns them without a final assistant message, and that message, which the model continues (else None).
     Leading system messages are joined. Many templates refuse later ones, so those become user messages in
     tags. Consecutive user messages are joined.
     """
@@ -247,7 +247,7 @@ def in_order(
     if beginning is not None:
         messages = messages[:-1]
         if beginning.tool_calls:
-            raise BadRequest(f"{field} must end with the results of the calls, or without them.", field)
+            raise BadRequest(f"{field} must not end with tool calls: add their results.", field)
         if not beginning.content and not beginning.thinking:
             beginning = None
     for message in messages:
@@ -262,7 +262,7 @@ def in_order(
             runs.append([message])
     if not runs or runs[-1][0].role not in ("user", "tool"):
         raise BadRequest(
-            f"{field} must end with a user message or a tool result, or a reply to one that goes on.", field
+            f"{field} must end with a user message, a tool result, or the start of a reply to one.", field
         )
     return tuple(
         replace(
@@ -275,7 +275,7 @@ def in_order(
 
 
 def thinks(asked: bool | None, beginning: Message | None) -> bool | None:
-    """Whether a reply thinks: one whose answer has begun without a thought does not any more."""
+    """Whether to think, as `asked`; False if the reply's beginning has text without thinking."""
     return False if beginning is not None and not beginning.thinking else asked
 
 
@@ -307,7 +307,7 @@ class Exchange(ABC):
 
     @property
     def requests(self) -> Sequence[ReplyRequest]:
-        """The requests that this one is to the engine: one for each reply."""
+        """The requests for the engine, one for each reply."""
         return (self.request,)
 
     def part(self, number: int) -> Exchange:

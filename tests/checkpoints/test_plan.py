@@ -137,7 +137,7 @@ def test_a_damaged_checkpoint_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize("traits", ALL)
-def test_tokens_ahead_that_the_prompt_begins_with_are_gone_on_from(traits: CacheTraits) -> None:
+def test_a_prompt_continues_from_tokens_beyond_that_it_begins_with(traits: CacheTraits) -> None:
     beyond = TOKENS[10:17]
     live = Position(path(1), beyond)
     assert ("live", 1, 7) == planned(plan(live, traits))

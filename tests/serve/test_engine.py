@@ -108,7 +108,7 @@ def test_each_request_reuses_what_the_shells_turn_does(model: Path, tmp_path: Pa
     assert [turn.tokens for turn in turns] == [reply.record.tokens for reply in replies]
 
 
-def test_shell_and_server_go_on_with_each_others_checkpoints(recurrent: Path, tmp_path: Path) -> None:
+def test_shell_and_server_continue_from_each_others_checkpoints(recurrent: Path, tmp_path: Path) -> None:
     with Harness(recurrent, tmp_path) as harness, Served(recurrent, tmp_path) as served:
         chat = harness.chat("talk")
         first = harness.say(chat, MESSAGES[0])
@@ -255,7 +255,7 @@ def test_who_waits_long_is_read_before_the_shortest() -> None:
     assert long.urgency(61.0) > later.urgency(61.0)
 
 
-def test_what_is_read_together_is_stored_with_the_bits_of_a_lone_run(model: Path, tmp_path: Path) -> None:
+def test_prompts_prefilled_together_are_stored_as_if_alone(model: Path, tmp_path: Path) -> None:
     texts = [f"{number}. {text}" for number, text in enumerate(MESSAGES[:4])]
     outcomes = []
     for name in ("alone", "together"):
@@ -526,7 +526,7 @@ def test_kept_conversations_are_sessions_with_branches(recurrent: Path, tmp_path
         assert record.reused_tokens > first.record.prompt_tokens
 
 
-def test_a_session_that_was_renamed_goes_on(recurrent: Path, tmp_path: Path) -> None:
+def test_a_renamed_session_is_continued(recurrent: Path, tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     with Served(recurrent, tmp_path, keep=True) as served:
         (first,) = served_talk(served, 1)
@@ -705,7 +705,7 @@ def test_a_reply_ends_after_the_one_call_that_was_asked_for(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["qwen3_5", "gpt_oss", at_night("qwen3")])
-def test_a_reply_goes_on_from_its_beginning(models: Path, tmp_path: Path, name: str) -> None:
+def test_a_reply_continues_from_its_beginning(models: Path, tmp_path: Path, name: str) -> None:
     asked, beginning = question(DOCUMENT), Message("assistant", "My dog is")
     with Served(models / name, tmp_path) as served:
         first = served.ask(asked, beginning=beginning, think=False).record
@@ -724,7 +724,7 @@ def test_a_reply_goes_on_from_its_beginning(models: Path, tmp_path: Path, name: 
         assert record.prompt_tokens - record.reused_tokens < 60
 
 
-def test_a_thought_goes_on_from_its_beginning(models: Path, tmp_path: Path) -> None:
+def test_a_thought_continues_from_its_beginning(models: Path, tmp_path: Path) -> None:
     with Served(models / "qwen3_5", tmp_path) as served:
         record = served.ask(question("Hello"), beginning=Message("assistant", "", "Biscuit is")).record
     assert record.thinking.startswith("Biscuit is") and len(record.thinking) > len("Biscuit is")

@@ -95,7 +95,7 @@ def test_n_replies_are_choices_of_one_completion(client: openai.OpenAI) -> None:
         chat(client, "late", n=2)
 
 
-def test_a_reply_that_ends_the_messages_goes_on(client: openai.OpenAI) -> None:
+def test_an_assistant_message_at_the_end_is_continued(client: openai.OpenAI) -> None:
     asked = {"role": "user", "content": "chat"}
     chat(client, messages=[asked, {"role": "assistant", "content": "Yes"}])
     request = ENGINE.requests[-1]

@@ -470,7 +470,7 @@ def test_deeply_nested_arguments_of_a_model_are_returned_in_every_api(tmp_path: 
         assert [deep] == [each.arguments for each in reply.output if each.type == "function_call"]
 
 
-def test_a_kept_response_is_gone_on_from_also_by_another_process(tmp_path: Path) -> None:
+def test_another_process_continues_a_kept_response(tmp_path: Path) -> None:
     model = write_reciter(tmp_path / "model", QWEN3_TOOLS, ["<tool_call>", '{"name":"read"}', "</tool_call>"])
     previous: Any = None
     new: Any = "My dog is called Biscuit. " * 20

@@ -176,7 +176,7 @@ def test_ask_explains_a_cut_on_a_terminal_only(models: Path, tmp_path: Path) -> 
     with open_shell(program, "ask", "hello", *args) as terminal:
         assert 0 == terminal.wait_for_exit()
         output = " ".join(terminal.all_text().split())
-    assert "cut at 12 tokens: -n allows more, and /continue in a chat goes on." in output
+    assert "cut at 12 tokens: -n allows more, and /continue in a chat continues it." in output
     piped = program.run("ask", "hello", *args)
     assert piped.text.strip() in output and "" == piped.errors
 

@@ -153,7 +153,7 @@ def test_a_turn_after_one_without_the_cache_says_so(cached_before: bool, model: 
     assert None is say(model, tmp_path, MESSAGES[3])
 
 
-def test_what_another_machine_has_read_is_said_before_it_is_read_again(models: Path, tmp_path: Path) -> None:
+def test_a_second_prefill_of_another_machines_tokens_is_announced(models: Path, tmp_path: Path) -> None:
     with Harness(models / "qwen3", tmp_path, tokens=4) as harness:
         chat = harness.chat("talk")
         harness.say(chat, "All that there is to know of herons. " * 20)

@@ -222,7 +222,7 @@ class SessionFolder:
     def open(self, name: str) -> SessionFile:
         """A session, locked for writing. Raises `SessionLocked` if another process has it."""
         path = self._path(self.resolve(name))
-        in_a_copy = f"close it there, or go on in a copy: {self.command('branch', path.stem)}"
+        in_a_copy = f"close it there, or continue in a copy: {self.command('branch', path.stem)}"
         with files.explained(f"open the session '{path.stem}' for writing"), self._locking(path, in_a_copy):
             session = SessionFile(path)
         self._opened.add(session)
