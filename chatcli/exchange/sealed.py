@@ -301,7 +301,7 @@ class Sealed:
         )
 
     def about(self) -> dict[str, Any]:
-        """Facts about it, other than its words, for `show --json`."""
+        """Facts about it, other than its words."""
         return {
             "model": self.model,
             "program": self.program,

@@ -135,7 +135,7 @@ def test_items_may_be_referred_to_by_their_ids(client: openai.OpenAI) -> None:
     reply = Message("assistant", "I look.", tool_calls=calls)
     assert (Message("user", "call"), reply) == refer("call")[:2]
     assert Message("assistant", "Yes, indeed.", "Hm, é.") == refer("chat")[1]
-    with pytest.raises(openai.BadRequestError, match="not known"):
+    with pytest.raises(openai.BadRequestError, match="unknown item"):
         refer("chat", store=False)
 
 
@@ -246,7 +246,7 @@ def test_a_waiting_stream_sends_events() -> None:
         ("input", 5, "list"),
         ("input", [], "end with"),
         ("input", [{"role": "king", "content": "a"}], "role"),
-        ("input", [{"type": "item_reference", "id": "a"}], "not known"),
+        ("input", [{"type": "item_reference", "id": "a"}], "unknown item"),
         ("input", [{"role": "user", "content": [{"type": "input_file"}]}], "text or an image"),
         ("input", [{"role": "user", "content": [{"type": "input_image", "image_url": "http://a"}]}], "data:"),
         ("input", [{"type": "function_call", "name": "a", "arguments": "{}"}], "call_id"),

@@ -127,7 +127,7 @@ def test_a_beginning_is_a_part_of_the_bound_answer(url: str) -> None:
     begun = {"role": "assistant", "content": '{"name": "An'}
     choice = chat(url, messages=[*ASKED, begun], response_format=FORMAT)
     Person.model_validate_json(begun["content"] + choice.message.content)
-    with pytest.raises(openai.BadRequestError, match="does not fit"):
+    with pytest.raises(openai.BadRequestError, match="does not match"):
         chat(url, messages=[*ASKED, {**begun, "content": "[5"}], response_format=FORMAT)
 
 
