@@ -141,7 +141,7 @@ def _refusal(schemas: Sequence[str]) -> str:
     """Why one of these schemas is refused; empty if none is. Runs in another process, which may crash."""
     letters = sum(map(len, schemas))
     if letters > MAX_SCHEMA_LETTERS:
-        return f"it has {letters:,} characters, of at most {MAX_SCHEMA_LETTERS:,}"
+        return f"it has {letters:,} characters; the limit is {MAX_SCHEMA_LETTERS:,}"
     limits = {"seconds": TRIAL_CPU_SECONDS, "memory": TRIAL_BYTES, "stack": TRIAL_STACK_BYTES}
     try:
         trial = subprocess.run(

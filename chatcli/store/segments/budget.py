@@ -68,9 +68,9 @@ class Budget:
             eviction.remove(eviction.over_limit(self._sessions, self._limit, ids))
             self._used = inventory.total_bytes(self._sessions)
             if self._used > self._limit:
-                what = "open or pinned" if pins.names(self._sessions) else "open"
+                kind = "open or pinned" if pins.names(self._sessions) else "open"
                 raise OSError(
                     errno.EDQUOT,
-                    f"what is {what} takes more than the limit of {self._limit:,} bytes "
-                    "(a larger --cache-limit makes room)",
+                    f"the {kind} conversations take more than the limit of {self._limit:,} bytes "
+                    "(raise it with --cache-limit)",
                 )
