@@ -12,6 +12,7 @@ from tests.support.program import Program
 from tests.support.tiny import write_model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["qwen3_5", pytest.param("gemma3_text", marks=pytest.mark.slow)])
 def test_every_reply_is_said_with_and_without_guesses(tmp_path: Path, family: str) -> None:
     model = write_model(tmp_path / "model", family)

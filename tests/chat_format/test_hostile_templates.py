@@ -82,6 +82,7 @@ def test_a_template_that_is_not_text_gives_one_sentence(template: Any, tmp_path:
         Template(tokenizer, DATE)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_an_endless_template(tmp_path: Path) -> None:
     write_tokenizer(tmp_path, ENDLESS)
     stop = threading.Event()

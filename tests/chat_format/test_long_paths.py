@@ -90,6 +90,7 @@ class CountingTemplate(Template):
         return super()._render_all(conversations)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_renderings_per_message_do_not_grow_with_the_path(load: Templates) -> None:
     tokenizer, rendered = load("qwen3")._tokenizer, {}
     for count in (400, 1600):

@@ -334,6 +334,7 @@ def test_a_draft_model_may_have_more_logits_or_fewer(pairs: dict[str, Pair], pad
 # Windows
 
 
+@pytest.mark.slow
 def test_a_full_window_is_no_end_of_the_speculation(family: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"tokens": 30}
     plain = open_all_along(family / "windows", tmp_path / "plain", **options)
@@ -345,6 +346,7 @@ def test_a_full_window_is_no_end_of_the_speculation(family: Path, tmp_path: Path
     assert list(map(outcome, live)) == list(map(outcome, fresh))
 
 
+@pytest.mark.slow
 def test_a_full_cache_that_keeps_its_start_ends_the_speculation_and_not_the_reply(
     family: Path, tmp_path: Path
 ) -> None:

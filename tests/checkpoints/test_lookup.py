@@ -99,6 +99,7 @@ def test_two_replies_at_once_do_not_share_it(models: Path, tmp_path: Path) -> No
         assert lookup is chat.checkpoints._lookup
 
 
+@pytest.mark.slow
 def test_the_program_looks_up_unless_told_not_to(tmp_path: Path) -> None:
     program = Program(tmp_path / "home", Path("pocket"))
     words = "Proofread this: The quick brown fox jump over the lazy dog by the river in Lisbon.", "--temp", 0

@@ -82,6 +82,7 @@ def test_what_cannot_be_meant_is_one_sentence(group: Any, given: str, sentence: 
     assert sentence in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["rm"], ["lst"], ["delete"], ["rename"], ["import", "--as", "x"]])
 def test_an_error_does_not_repeat_hundreds_of_words(chatcli: Program, words: list[str]) -> None:
     names = [f"talk-{number}" for number in range(319)]

@@ -34,6 +34,7 @@ def user_messages_on_path(program: Program) -> list[str]:
     return [turn["user"] for turn in program.run("show", "talk", "--json").json()["turns"]]
 
 
+@pytest.mark.slow
 def test_many_questions_on_a_document_prefill_it_once(chatcli: Program) -> None:
     chatcli.ask(DOCUMENT, "-S", "talk", "-n", "16")
     lines = [f"{number}: {QUESTIONS[number % 4]}" for number in range(20)]

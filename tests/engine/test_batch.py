@@ -102,6 +102,7 @@ def test_a_batch_is_right_or_is_not_used(architecture: str, tokenizer: Tokenizer
         assert architecture in DIFFERENT or not prompt_cache.can_merge(cache)
 
 
+@pytest.mark.slow
 def test_lengths_that_are_padded_to_few_change_no_token(tokenizer: TokenizerWrapper) -> None:
     loaded = LoadedModel("qwen3", build("qwen3"), tokenizer, "f" * 32, 1024, 16, plans_attention=True)
     expected = [alone(loaded, number) for number in range(len(SHAPES))]

@@ -217,6 +217,7 @@ def test_a_reply_is_the_same_whatever_is_guessed(loaded: Any, family: str, what:
             )
 
 
+@pytest.mark.slow
 def test_samples_follow_the_distribution_of_the_model(loaded: Any) -> None:
     """Without a seed, whatever is guessed: the shares of all replies of two tokens are the model's."""
     model, count = loaded("qwen3_5"), 300

@@ -56,6 +56,7 @@ def assert_same_reply(left: dict[str, Any], right: dict[str, Any], *, reused: bo
     assert {key: left[key] for key in keys} == {key: right[key] for key in keys}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "args"),
     [("qwen3", ()), at_night("qwen3_5", ()), at_night("qwen3_5", ("--pipeline",))],

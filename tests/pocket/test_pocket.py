@@ -204,6 +204,7 @@ def test_text_streams_with_its_capitals() -> None:
     assert text + detokenizer.last_segment == "Bob met ANNA in São Paulo 小白."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("told", "asked"), [TALKS[0], *(pytest.param(*talk, marks=pytest.mark.slow) for talk in TALKS[1:])]
 )
@@ -221,6 +222,7 @@ def test_the_latest_of_two_tellings_wins(tmp_path: Path) -> None:
     assert answers[-1] == "Your cat is called Fizz."
 
 
+@pytest.mark.slow
 def test_it_does_sums(pocket: Program) -> None:
     problems = [(47, "+", 38), (90, "-", 34), (17, "-", 52), (99, "+", 99), (402, "-", 59)]
     results = [a + b if sign == "+" else a - b for a, sign, b in problems]

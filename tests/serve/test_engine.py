@@ -287,6 +287,7 @@ def ask_many(served: Served, count: int, at_once: int) -> list[TurnRecord]:
         return list(clients.map(lambda text: served.ask(question(text)).record, texts))
 
 
+@pytest.mark.slow
 def test_of_64_at_once_all_are_answered(recurrent: Path, tmp_path: Path) -> None:
     with Served(recurrent, tmp_path, tokens=4) as served:
         records = ask_many(served, 64, 64)

@@ -108,6 +108,7 @@ def test_any_json_object_is_one_from_its_first_character(url: str) -> None:
     assert bound.message.content.startswith("{")
 
 
+@pytest.mark.slow
 def test_bound_and_free_replies_run_together(url: str) -> None:
     asked = [
         {"response_format": FORMAT},
@@ -131,6 +132,7 @@ def test_a_beginning_is_a_part_of_the_bound_answer(url: str) -> None:
         chat(url, messages=[*ASKED, {**begun, "content": "[5"}], response_format=FORMAT)
 
 
+@pytest.mark.slow
 def test_n_bound_replies_differ_and_all_fit(url: str) -> None:
     with client_of(url) as client:
         reply = client.chat.completions.create(
@@ -146,6 +148,7 @@ def test_n_bound_replies_differ_and_all_fit(url: str) -> None:
     assert 3 == len([Person.model_validate_json(text) for text in texts]) and len(set(texts)) > 1
 
 
+@pytest.mark.slow
 def test_a_call_is_forced_also_where_the_template_shows_no_tools(url: str) -> None:
     choice = chat(url, tools=[LOOK, GO], tool_choice="required", parallel_tool_calls=False)
     (call,) = choice.message.tool_calls
@@ -185,6 +188,7 @@ def test_anthropic_and_responses_force_calls(url: str) -> None:
     assert "go" == response.output[-1].name and {"steps"} == json.loads(response.output[-1].arguments).keys()
 
 
+@pytest.mark.slow
 def test_a_forced_call_is_shown_to_the_model_in_its_own_format(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", "qwen3_5", template=QWEN3_TOOLS)
     messages: list[Any] = list(ASKED)

@@ -284,6 +284,7 @@ def test_a_conversation_without_room_for_a_summary_is_not_compacted(small: Path,
     chat.close()
 
 
+@pytest.mark.slow
 def test_the_last_turns_stay_word_for_word_and_undo_goes_back(tmp_path: Path) -> None:
     chat = LiveChat(settings(tmp_path, 20), SessionRequest("talk"), "pocket")
     for message in MESSAGES[:3]:

@@ -35,6 +35,7 @@ def children(program: Program, name: str) -> dict[str | None, list[str]]:
     return roles
 
 
+@pytest.mark.slow
 def test_what_is_sent_while_a_reply_comes_waits_its_turn(models: Path, tmp_path: Path) -> None:
     with speaking(models, tmp_path, 300) as (program, terminal):
         terminal.line("first")
@@ -394,6 +395,7 @@ def test_a_continue_that_is_stopped_while_it_is_read_computes_nothing_more(
         leave(terminal)
 
 
+@pytest.mark.slow
 def test_a_message_that_is_stopped_while_it_is_read_is_in_the_box_again(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, models / "qwen3_5")
     long = "My dog is called Biscuit and I live in Lisbon. " * 250

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import percent
 from tests.support.program import Program
@@ -24,6 +26,7 @@ def type_and_send(window: Window, message: str) -> None:
     window.wait_for("next turn ready")
 
 
+@pytest.mark.slow
 def test_the_panel_stats_json_and_the_transcript_say_the_same(chatcli: Program) -> None:
     with Window(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "8", columns=140, lines=60) as window:
         window.wait_for(lambda: ready(window))

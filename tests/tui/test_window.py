@@ -83,6 +83,7 @@ def resized(program: Program, sizes: list[tuple[int, int]]) -> None:
         leave_window(window)
 
 
+@pytest.mark.slow
 def test_a_window_that_is_resized_while_a_reply_comes_loses_and_doubles_nothing(
     tmp_path: Path,
 ) -> None:

@@ -178,6 +178,7 @@ def test_the_same_image_hits_in_another_session_and_under_another_name(
     assert outcome(first) == outcome(again)
 
 
+@pytest.mark.slow
 @by_chunks
 def test_reopened_open_and_cold_say_the_same_to_the_bit(
     model_options: ModelOptions, vision_model: Path, pictures: dict[str, Path], tmp_path: Path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.program import Program
 from tests.support.shell import BUSY, PANEL, ready, turns_of
 from tests.support.terminal import BACKSPACE, CTRL_C, CTRL_O, ENTER, pasted
@@ -23,6 +25,7 @@ def paste(window: Window, text: str) -> None:
             pass
 
 
+@pytest.mark.slow
 def test_a_paste_of_five_thousand_lines_is_one_thing_and_is_never_lost(chatcli: Program) -> None:
     with Window(chatcli, "-S", "log", "--temp", "0", "-n", "4") as window:
         window.wait_for(lambda: ready(window))
