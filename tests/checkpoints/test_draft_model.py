@@ -401,6 +401,7 @@ def test_a_reply_that_outgrows_the_window_leaves_an_incomplete_draft_cache(famil
 # Recurrent models
 
 
+@pytest.mark.slow
 def test_recurrent_models_have_draft_models_and_are_such(tmp_path: Path) -> None:
     write_model(tmp_path / "model", "qwen3_5")
     write_kindred(tmp_path / "kindred", tmp_path / "model")

@@ -46,6 +46,7 @@ def test_a_full_output_loses_no_reply(chatcli: Program) -> None:
     assert 1 == len(chatcli.run("show", "talk", "--json").json()["turns"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_standard_error_harms_nothing(chatcli: Program, unbuffered: str) -> None:
     options = ("ask", "hi", "-n", "8", "--no-cache", "--json")

@@ -129,6 +129,7 @@ def test_a_chat_stays_below_its_limit_and_reports_once_when_full(chatcli: Progra
     assert inventory.total_bytes(chatcli.sessions) < 2 * 20_000
 
 
+@pytest.mark.slow
 def test_verify_finds_damage_and_repair_sets_it_aside(chatcli: Program) -> None:
     write_conversation(chatcli)
     path = segment_files(chatcli.sessions)[0]

@@ -76,6 +76,7 @@ def test_what_waits_is_taken_back_and_nothing_starts_by_itself_after_a_stop(
     assert ["first"] == [turn["user"] for turn in turns_of(program, "talk")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("joined", [False, at_night(True)])
 def test_escape_stops_at_once_and_what_is_typed_next_is_whole(
     models: Path, tmp_path: Path, joined: bool

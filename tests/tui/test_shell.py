@@ -272,6 +272,7 @@ def test_a_model_that_cannot_be_there_is_told_before_a_prompt(
         check_terminal_restored(terminal)
 
 
+@pytest.mark.slow
 def test_what_is_typed_ahead_is_shown_apart(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "typed", "-n", "8") as terminal:
         terminal.wait_for(lambda: ready(terminal))
