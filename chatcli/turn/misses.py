@@ -118,6 +118,12 @@ def where_they_part(
     if at == len(earlier):
         return "checkpoint boundaries moved (thinking or template changed)" if at else EVICTED_MESSAGE
     first_question = next((boundaries[count] for count in (2, 1) if count in boundaries), 0)
-    causes = "system prompt, tools, date" if at < first_question else "thinking, template"
     old, new = (legible(loaded.tokenizer, side[at : at + SHOWN_TOKENS]) for side in (earlier, tokens))
-    return f"the prompt changed at token {at}: {old!r} → {new!r} ({causes})"
+    causes = ["thinking", "template"]
+    if at < first_question:
+        causes = ["system prompt"]
+        if context.conversation.template_args.get("tools"):
+            causes.append("tools")
+        if any(char.isdigit() for char in old + new):
+            causes.append("date")
+    return f"the prompt changed at token {at}: {old!r} → {new!r} ({', '.join(causes)})"

@@ -174,7 +174,7 @@ def test_miss_reason_shows_where_the_system_prompt_changed(model: Path, tmp_path
         record = harness.say(chat, MESSAGES[1])
     same = len(chat.template.encode("<|im_start|>system\nYou are"))
     assert f"the prompt changed at token {same}: ' a helpful" in str(record.miss_reason)
-    assert "→ ' someone'" in str(record.miss_reason)
+    assert str(record.miss_reason).endswith("→ ' someone' (system prompt)")
 
 
 def stop_at_third(events: Iterator[Event], kinds: tuple[type, ...], stop: threading.Event) -> list[Event]:
