@@ -33,6 +33,7 @@ PENALTIES = {
     "frequency": Sampling(frequency_penalty=3.0, repetition_context_size=90),
 }
 EVERYTHING = Sampling(
+    lookup=True,
     temp=0.9,
     top_p=0.95,
     top_k=50,
