@@ -54,7 +54,7 @@ def stats(
     limit_bytes = value_of("cache_limit", limit)
     with files.explained(f"read the checkpoints in {folder}"):
         usages = inventory.usage(folder)
-        limit_bytes = budget.default_limit(folder) if limit_bytes is None else limit_bytes
+        limit_bytes = budget.limit_or_default(limit_bytes, folder)
         written = maintenance.written(SessionFolder(folder))
         pinned = maintenance.pinned_bytes(Location.of(folder), pins.names(folder))
     names = maintenance.model_names(folder)
@@ -122,9 +122,7 @@ def pin(
 
     folder, limit_bytes = session_folder(sessions), value_of("cache_limit", limit)
     name = folder.resolve(name)
-    if limit_bytes is None:
-        limit_bytes = budget.default_limit(folder.folder)
-    size = maintenance.pin(folder, name, limit_bytes)
+    size = maintenance.pin(folder, name, budget.limit_or_default(limit_bytes, folder.folder))
     if as_json:
         print_json({"pinned": name, "bytes": size})
     else:
@@ -198,7 +196,7 @@ def gc(
     folder = value_of("sessions", sessions)
     limit_bytes = value_of("cache_limit", limit)
     with files.explained(f"clean up the checkpoints in {folder}"):
-        limit_bytes = budget.default_limit(folder) if limit_bytes is None else limit_bytes
+        limit_bytes = budget.limit_or_default(limit_bytes, folder)
         removals = maintenance.collectable(SessionFolder(folder), limit_bytes)
         freed = sum(each.size for each in removals) if dry_run else eviction.remove(removals)
     if as_json:

@@ -364,10 +364,9 @@ def import_sealed(
     limit_bytes = value_of("cache_limit", limit)
     with files.explained(f"read {path}"), sealing.opened(path) as sealed, bytes_bar("importing") as progress:
         about = sealed.about()
-        if limit_bytes is None:
-            limit_bytes = budget.default_limit(folder.folder)
+        most = budget.limit_or_default(limit_bytes, folder.folder)
         with sealing.unpack(
-            folder, sealed, name, limit=limit_bytes, checkpoints=checkpoints, progress=progress
+            folder, sealed, name, limit=most, checkpoints=checkpoints, progress=progress
         ) as session:
             turns = len(session.conversation.turns())
     if pin:

@@ -242,9 +242,8 @@ def _import_sealed(chat: LiveChat, path: Path) -> Result:
     from chatcli.exchange import sealed
     from chatcli.store.segments import budget
 
-    folder, limit = chat.session.folder, chat.model.settings.cache_limit
-    if limit is None:
-        limit = budget.default_limit(folder.folder)
+    folder = chat.session.folder
+    limit = budget.limit_or_default(chat.model.settings.cache_limit, folder.folder)
     with files.explained(f"read {path}"), sealed.opened(path) as opened:
         session = sealed.unpack(folder, opened, limit=limit)
         note = opened.foreign_reason
@@ -287,15 +286,14 @@ def pin(chat: LiveChat, argument: str) -> Result:
 
     if argument not in ("", OFF):
         raise WrongArgument
-    session, limit = chat.session, chat.model.settings.cache_limit
+    session = chat.session
     session.check_saved("/pin")
     if (name := session.name) is None:
         raise UsageError(NO_CONVERSATION)
     if argument == OFF:
         maintenance.unpin(session.folder, name)
         return PlainText("This session is not pinned.")
-    if limit is None:
-        limit = budget.default_limit(session.folder.folder)
+    limit = budget.limit_or_default(chat.model.settings.cache_limit, session.folder.folder)
     maintenance.pin(session.folder, name, limit)
     return PlainText("Pinned: the checkpoints of this session are never evicted. /pin off ends that.")
 

@@ -87,7 +87,7 @@ def checkpoints(sessions: SessionFolder, limit_bytes: int | None) -> Iterator[Fi
         todo = "Move that file away: nothing can be saved until then."
         yield problem("checkpoints", f"{folder / 'kv'} is not a folder", todo)
         return
-    limit_bytes = budget.default_limit(folder) if limit_bytes is None else limit_bytes
+    limit_bytes = budget.limit_or_default(limit_bytes, folder)
     usages = inventory.usage(folder)
     used, segments = sum(each.bytes for each in usages), sum(each.segments for each in usages)
     value = (

@@ -31,6 +31,11 @@ def default_limit(sessions: Path | Location) -> int:
     return min(MAX_BYTES, (shutil.disk_usage(existing).free + used) // DISK_PARTS)
 
 
+def limit_or_default(limit: int | None, sessions: Path | Location) -> int:
+    """`limit` in bytes, or `default_limit` if there is none."""
+    return default_limit(sessions) if limit is None else limit
+
+
 class Budget:
     """A limit in bytes, shared by any number of writers.
 
