@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from chatcli.checkpoints.checkpoints import Checkpoints
-from chatcli.engine import structured
 from chatcli.engine.batch import MAX_SEQUENCES
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.errors import ChatcliError, TemplateRefused, TemplateStopped
@@ -371,6 +370,8 @@ class Engine:
         self._ended.forget_continued(context.conversation)
         check_logit_bias(context.checkpoints.loaded.tokenizer, request.sampling)
         if request.answer is not None:
+            from chatcli.engine import structured
+
             structured.check(context.checkpoints.loaded.tokenizer, request.answer)
             context.answer = request.answer
         context.sampling = request.sampling.over(self._runtime.sampling)
