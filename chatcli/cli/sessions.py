@@ -40,7 +40,6 @@ NEWEST = 50
 # Sessions that a question names one by one.
 MAX_NAMED = 5
 STDIO = Path("-")
-SEALED_SUFFIX = ".chatcli"
 
 app = typer.Typer()
 history_app = typer.Typer(
@@ -129,7 +128,7 @@ def is_sealed_file(folder: SessionFolder, name: str) -> bool:
     with contextlib.suppress(BadName):
         if folder.exists(files.check_name(name)):
             return False
-    return name.endswith(SEALED_SUFFIX) or importing.is_sealed(files.from_home(name))
+    return importing.is_sealed(files.from_home(name))
 
 
 def as_object(name: str, conversation: Conversation) -> dict[str, Any]:
@@ -318,7 +317,7 @@ def import_(
     for file in names:
         try:
             path = files.from_home(str(file))
-            if file != STDIO and (path.suffix == SEALED_SUFFIX or importing.is_sealed(path)):
+            if file != STDIO and importing.is_sealed(path):
                 import_sealed(folder, path, name, limit, checkpoints=cache, pin=pin, as_json=as_json)
                 continue
             with files.explained(f"read {file}"):

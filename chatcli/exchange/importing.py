@@ -34,13 +34,16 @@ THINKING_KEYS = ("reasoning_content", "reasoning", "thinking")
 TEXT_TYPES = ("text", "input_text", "output_text")
 # The year 5138 in seconds since the epoch. Later times are invalid.
 MAX_TIME = 1e11
+SEALED_SUFFIX = ".chatcli"
 # The bytes after the first four of a sealed conversation (`sealed.py`). No text contains them.
 SEALED_START = b"\0\0\0\0{"
 ID = re.compile(r"\w{1,128}", re.ASCII)
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether a file begins like a sealed conversation, as no text does."""
+    """Whether a file is named like a sealed conversation, or begins like one, as no text does."""
+    if path.name.endswith(SEALED_SUFFIX):
+        return True
     with contextlib.suppress(OSError), files.open_named(path) as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return file.read(9)[4:] == SEALED_START
